@@ -1,0 +1,1 @@
+"""Pure functions from a trace to tables: no input or output, no clock, no printing."""

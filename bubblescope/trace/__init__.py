@@ -1,0 +1,1 @@
+"""The recording as tables: model, readers, writer."""

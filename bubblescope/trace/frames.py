@@ -1,0 +1,160 @@
+"""The tables of a trace: their columns, dtypes and the check at the seam.
+
+Times are int64 nanoseconds on one clock. Text columns are categoricals. `UNKNOWN` (-1) stands
+for a number that the recording does not tell; it never stands for a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+UNKNOWN = -1
+
+#: How a column is stored. "time" is int64 nanoseconds; "time?" the same with missing values
+#: (pandas Int64); "text" an open categorical; a tuple a closed one.
+Kind = str | tuple[str, ...]
+
+SPAN_KINDS = (
+    "forward", "embed", "head", "sample", "recv", "send", "copy", "split", "schedule", "sync",
+)  # fmt: skip
+PHASES = ("prefill", "decode", "mixed", "unknown")
+TRACK_KINDS = ("stream", "thread")
+CLOCKS = ("device", "host")
+CATEGORIES = ("kernel", "copy", "memset", "device_range", "host_range", "host_op", "other")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Name and columns of one table."""
+
+    name: str
+    columns: Mapping[str, Kind]
+    intervals: bool = False
+
+
+#: One lane of a timeline: a stream of a device, or a thread of the process that drives it.
+#: `device` is the position in `Run.devices`.
+TRACKS = Schema(
+    "tracks",
+    {"device": "int32", "process": "text", "lane": "text", "kind": TRACK_KINDS},
+)
+
+#: Everything with a begin and an end. `track` is the row number in the tracks table.
+#: `operation` is "" where the slice moves nothing between ranks, else "send", "recv", or the
+#: collective's name in lower case ("broadcast", "allreduce", ...; "unknown" where the recording
+#: shows a communication kernel and not which). `group` names the process group; `peer` is the
+#: other rank of a send or receive as the engine numbers ranks; `bytes` is the message's size.
+SLICES = Schema(
+    "slices",
+    {
+        "track": "int32",
+        "name": "text",
+        "category": CATEGORIES,
+        "begin_ns": "time",
+        "end_ns": "time",
+        "correlation": "int64",
+        "operation": "text",
+        "group": "text",
+        "peer": "int32",
+        "bytes": "int64",
+    },
+    intervals=True,
+)
+
+#: One piece of work of one stage on one microbatch. `device` is the position in `Run.devices`;
+#: `peer` the other stage of a recv, send or copy. Layers are half open. `clock` says where the
+#: times were taken.
+SPANS = Schema(
+    "spans",
+    {
+        "stage": "int32",
+        "device": "int32",
+        "step": "int64",
+        "microbatch": "int64",
+        "kind": SPAN_KINDS,
+        "phase": PHASES,
+        "tokens": "int64",
+        "prefix": "int64",
+        "layer_begin": "int32",
+        "layer_end": "int32",
+        "peer": "int32",
+        "bytes": "int64",
+        "begin_ns": "time",
+        "end_ns": "time",
+        "clock": CLOCKS,
+    },
+    intervals=True,
+)
+
+#: One row per request, in order of arrival. `warmup` requests are shown in no total.
+REQUESTS = Schema(
+    "requests",
+    {
+        "request": "text",
+        "arrival_ns": "time",
+        "first_token_ns": "time?",
+        "end_ns": "time?",
+        "prompt_tokens": "int64",
+        "output_tokens": "int64",
+        "warmup": "bool",
+    },
+)
+
+#: Samples of a device (NVML). `name` carries its unit, for example "sm_clock_mhz".
+COUNTERS = Schema(
+    "counters",
+    {"device": "int32", "name": "text", "time_ns": "time", "value": "float64"},
+)
+
+
+class SchemaError(ValueError):
+    """A table does not have the columns or values that its schema asks for."""
+
+
+def table(schema: Schema, columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> pd.DataFrame:
+    """Build a checked table from columns in any order; a missing column is an error."""
+    frame = pd.DataFrame({name: _column(kind, columns[name]) for name, kind in schema.columns.items()})
+    return checked(schema, frame)
+
+
+def empty(schema: Schema) -> pd.DataFrame:
+    """The table with no rows."""
+    return table(schema, {name: [] for name in schema.columns})
+
+
+def checked(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame in the schema's column order and dtypes, or raise SchemaError.
+
+    Text columns come back with sorted categories and none unused, so that equal tables compare
+    equal whatever way they were built.
+    """
+    if set(frame.columns) != set(schema.columns):
+        wrong = sorted(set(frame.columns) ^ set(schema.columns))
+        raise SchemaError(f"{schema.name}: columns missing or not known: {', '.join(map(str, wrong))}")
+    out = pd.DataFrame(
+        {name: _column(kind, frame[name]) for name, kind in schema.columns.items()}
+    ).reset_index(drop=True)
+    if schema.intervals and bool((out["end_ns"] < out["begin_ns"]).any()):
+        raise SchemaError(f"{schema.name}: a row ends before it begins")
+    return out
+
+
+def _column(kind: Kind, values: Any) -> Any:
+    if isinstance(kind, tuple):
+        column = pd.Categorical(values, categories=list(kind))
+        if bool((column.codes < 0).any()):
+            raise SchemaError(f"values outside {kind}")
+        return column
+    if kind == "text":
+        column = values if isinstance(values, pd.Categorical) else pd.Categorical(values)
+        column = column.remove_unused_categories()
+        return column.reorder_categories(sorted(column.categories))
+    if kind == "time?":
+        return pd.array(values, dtype="Int64")
+    dtype = "int64" if kind == "time" else kind
+    return np.asarray(values, dtype=dtype)

@@ -1,0 +1,1 @@
+"""What runs inside or beside an engine: standard library only, inert unless told to record."""
