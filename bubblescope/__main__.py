@@ -1,0 +1,7 @@
+"""`python -m bubblescope`."""
+
+import sys
+
+from bubblescope.cli import main
+
+sys.exit(main())

@@ -1,0 +1,19 @@
+"""The commands, one module each, known here by name so that listing them imports none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """Where a command is ("module:attribute") and what it does, in one line for `--help`."""
+
+    target: str
+    summary: str
+
+
+COMMANDS = {
+    "report": Entry("bubblescope.commands.report:report", "Say where the time of a recording went."),
+    "redact": Entry("bubblescope.commands.redact:redact", "Take secrets out of a trace before sharing it."),
+    "completion": Entry("bubblescope.commands.completion:completion", "Print a shell's completion script."),
+}
