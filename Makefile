@@ -1,0 +1,48 @@
+# PYTHON chooses the interpreter: `make test PYTHON=python3.12`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+# Stamps, so that only what changed is done again. Another interpreter makes the environment anew.
+ENVIRONMENT := $(VENV)/made-by-$(subst /,_,$(PYTHON))
+INSTALLED := $(VENV)/installed
+INSTALLED_DEV := $(VENV)/installed-dev
+
+.PHONY: demo test lint bench engines clean
+
+demo: $(INSTALLED)
+	$(BIN)/bubblescope report sample_traces/vllm_h200x2_27_9
+
+test: lint
+	$(BIN)/python -m pytest --cov
+
+lint: $(INSTALLED_DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p bubblescope
+
+bench: $(INSTALLED)
+	@set -e; for script in $(sort $(wildcard benchmarks/*.py)); do \
+		echo "== $$script"; $(BIN)/python "$$script"; done
+
+engines:
+	@echo "No engine is installed: reading recordings needs none."
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .coverage htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(ENVIRONMENT):
+	@$(PYTHON) -c 'import sys; sys.version_info < (3, 10) and sys.exit("Python 3.10 or newer is needed: make PYTHON=...")'
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(INSTALLED): $(ENVIRONMENT) pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	touch $@
+
+$(INSTALLED_DEV): $(ENVIRONMENT) pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[dev]'
+	touch $@
