@@ -1,0 +1,146 @@
+"""All analyses of one recording, in order: the single entry for commands and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from bubblescope.analyzers import intervals as iv
+from bubblescope.analyzers.activity import Activity, activities
+from bubblescope.analyzers.blame import blame
+from bubblescope.analyzers.bursts import bursts
+from bubblescope.analyzers.concurrency import concurrency, ideal_bubble_ratio
+from bubblescope.analyzers.layers import layers
+from bubblescope.analyzers.microbatches import activation_sends, handovers, phase_marks, stage_spans
+from bubblescope.analyzers.operations import operations
+from bubblescope.analyzers.pipeline import Pipeline, pipeline
+from bubblescope.analyzers.results import BLAME, BURSTS, CONCURRENCY, Analysis, DeviceStates, Options, Stage
+from bubblescope.analyzers.states import timeline, totals
+from bubblescope.analyzers.stragglers import stragglers
+from bubblescope.analyzers.ttft import request_breakdowns
+from bubblescope.analyzers.waits import waits
+from bubblescope.trace import frames
+from bubblescope.trace.model import Lost, Trace
+
+
+def analyze(trace: Trace, options: Options | None = None) -> Analysis:
+    """Everything that can be told from the recording; what cannot is in `lost`."""
+    options = options or Options()
+    ops = operations(trace)
+    stages = pipeline(trace, ops.frame)
+    acts = activities(trace)
+    is_pipeline = len(stages.stages) > 1
+    leaders = _leaders(stages, acts) if is_pipeline else ()
+    window, source = _window(trace, acts, options)
+    split = waits(ops.frame, stages)
+    found = handovers(ops.frame, stages, acts, leaders)
+    spans = trace.spans if len(trace.spans) else stage_spans(trace, stages, acts, leaders, found)
+    opened = bursts(trace, acts, window[1], options.idle_gap_ns, phase_marks(trace, found))
+    sends = activation_sends(ops.frame, stages)
+    states = timeline(acts, split, opened, sends, window)
+    held, layers_from, layers_lost = (
+        layers(trace, stages, spans, options.partition) if is_pipeline else ({}, None, ())
+    )
+    device_states = tuple(
+        DeviceStates(device, stages.stage_of[device], totals(states, device) if len(act.work) else {})
+        for device, act in enumerate(acts)
+    )
+    inside = _clipped(opened, window)
+    return Analysis(
+        trace=trace,
+        window_ns=window,
+        window_source=source,
+        pipeline=is_pipeline,
+        layers_from=layers_from,
+        timeline=states,
+        devices=device_states,
+        stages=tuple(_stage(stages, device, held, device_states, window) for device in leaders),
+        bubble_ratio=_bubble_ratio([device_states[device] for device in leaders], window),
+        ideal_bubble_ratio=ideal_bubble_ratio(len(leaders), spans, inside) if is_pipeline else None,
+        bursts=inside,
+        blame=blame(states, split.waits, stages, leaders) if is_pipeline else frames.empty(BLAME),
+        concurrency=concurrency([acts[device].compute for device in leaders], window)
+        if is_pipeline
+        else frames.empty(CONCURRENCY),
+        spans=spans,
+        requests=request_breakdowns(trace, stages, spans, states, leaders),
+        stragglers=stragglers(trace, stages, spans, acts, ops.frame, held) if is_pipeline else (),
+        lost=(
+            *trace.run.lost,
+            *ops.lost,
+            *stages.lost,
+            *layers_lost,
+            *_doubts(trace, ops.frame, acts, inside, stages),
+        ),
+    )
+
+
+def _leaders(stages: Pipeline, acts: Sequence[Activity]) -> tuple[int, ...]:
+    """Of each stage the device with the most compute, in stage order."""
+    return tuple(
+        max(stages.devices(stage), key=lambda device: (iv.total(acts[device].compute), -device))
+        for stage in stages.stages
+    )
+
+
+def _window(trace: Trace, acts: Sequence[Activity], options: Options) -> tuple[tuple[int, int], str]:
+    if options.window_ns is not None:
+        return options.window_ns, "flag"
+    if trace.run.window_ns is not None:
+        return trace.run.window_ns, "recording"
+    working = [act for act in acts if len(act.work)]
+    if not working:
+        return (0, 0), "device work"
+    return (min(act.first for act in working), max(act.last for act in working)), "device work"
+
+
+def _stage(
+    stages: Pipeline,
+    leader: int,
+    held: dict[int, int],
+    device_states: Sequence[DeviceStates],
+    window: tuple[int, int],
+) -> Stage:
+    number = stages.stage_of[leader]
+    assert number is not None
+    others = tuple(device for device in stages.devices(number) if device != leader)
+    own = device_states[leader]
+    return Stage(number, (leader, *others), held.get(number), _bubble_ratio([own], window), own.states_ns)
+
+
+def _bubble_ratio(states: Sequence[DeviceStates], window: tuple[int, int]) -> float | None:
+    """1 - compute / (window - idle), over all given devices."""
+    measured = [own.states_ns for own in states if own.states_ns]
+    open_ns = sum(window[1] - window[0] - own["idle"] for own in measured)
+    return 1 - sum(own["compute"] for own in measured) / open_ns if open_ns > 0 else None
+
+
+def _clipped(opened: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
+    begin = np.maximum(opened["begin_ns"].to_numpy(), window[0])
+    end = np.minimum(opened["end_ns"].to_numpy(), window[1])
+    kept = begin < end
+    return frames.table(
+        BURSTS,
+        {"begin_ns": begin[kept], "end_ns": end[kept], "inferred": opened["inferred"].to_numpy()[kept]},
+    )
+
+
+def _doubts(
+    trace: Trace, ops: pd.DataFrame, acts: Sequence[Activity], inside: pd.DataFrame, stages: Pipeline
+) -> list[Lost]:
+    """What the analysis had to guess, for the reader to know."""
+    doubts = []
+    if not any(len(act.work) for act in acts):
+        doubts.append(
+            Lost("device activity", "the recording shows no work of any device, so no bubble can be told")
+        )
+        return doubts
+    if len(inside) and bool(inside["inferred"].all()):
+        doubts.append(
+            Lost("requests", "not recorded; idle time is inferred from when all devices were quiet")
+        )
+    if not bool((ops["level"] == "device").any()) and len(stages.stages) > 1:
+        doubts.append(Lost("communication", "not recorded; waiting for another stage is counted as host"))
+    return doubts

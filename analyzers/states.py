@@ -1,0 +1,97 @@
+"""What each device did with every nanosecond of the window.
+
+Each nanosecond has exactly one state, the first that holds of: compute, transfer, idle, fill or
+drain, starved, blocked, host. They sum to the window to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from bubblescope.analyzers import intervals as iv
+from bubblescope.analyzers.activity import Activity
+from bubblescope.analyzers.results import STATES, TIMELINE
+from bubblescope.analyzers.waits import Waits
+from bubblescope.trace import frames
+
+
+def timeline(
+    activities: Sequence[Activity],
+    waits: Waits,
+    bursts: pd.DataFrame,
+    sends: pd.DataFrame,
+    window: tuple[int, int],
+) -> pd.DataFrame:
+    """The states of every device that did any work (schema TIMELINE).
+
+    `sends` are the sends of activations: drain begins after a device's last one.
+    """
+    whole = iv.span(*window)
+    open_time = bursts[["begin_ns", "end_ns"]].to_numpy().astype(np.int64)
+    parts = []
+    for device, activity in enumerate(activities):
+        if not len(activity.work):
+            continue
+        own = sends[(sends["device"] == device) & (sends["kind"] == "send")]
+        fill, drain = _edges(activity.compute, own, open_time)
+        waiting = waits.waits[waits.waits["device"] == device]
+        held = {
+            "compute": activity.compute,
+            "transfer": _set(waits.transfers[waits.transfers["device"] == device]),
+            "idle": iv.subtract(whole, open_time),
+            "fill": fill,
+            "drain": drain,
+            "starved": _set(waiting[waiting["state"] == "starved"]),
+            "blocked": _set(waiting[waiting["state"] == "blocked"]),
+            "host": whole,
+        }
+        parts.append(_one_device(device, held, whole))
+    if not parts:
+        return frames.empty(TIMELINE)
+    return frames.checked(TIMELINE, pd.concat(parts, ignore_index=True))
+
+
+def totals(timeline: pd.DataFrame, device: int) -> dict[str, int]:
+    """Nanoseconds per state of one device; every state is there."""
+    own = timeline[timeline["device"] == device]
+    sums = (own["end_ns"] - own["begin_ns"]).groupby(own["state"].astype(object)).sum()
+    return {state: int(sums.get(state, 0)) for state in STATES}
+
+
+def _one_device(device: int, held: dict[str, iv.Intervals], whole: iv.Intervals) -> pd.DataFrame:
+    rest, parts = whole, []
+    for state in STATES:
+        taken = iv.intersect(rest, held[state])
+        rest = iv.subtract(rest, held[state])
+        parts.append(pd.DataFrame({"begin_ns": taken[:, 0], "end_ns": taken[:, 1], "state": state}))
+    rows = pd.concat(parts, ignore_index=True).sort_values("begin_ns", ignore_index=True)
+    return rows.assign(device=device)
+
+
+def _edges(
+    compute: iv.Intervals, sends: pd.DataFrame, open_time: iv.Intervals
+) -> tuple[iv.Intervals, iv.Intervals]:
+    """Per burst: the time before the first compute, and after both the last compute and the last send."""
+    fills, drains = [], []
+    send_begin, send_end = sends["begin_ns"].to_numpy(), sends["end_ns"].to_numpy()
+    for begin, end in open_time.tolist():
+        inside = iv.intersect(compute, iv.span(begin, end))
+        if not len(inside):
+            fills.append((begin, end))
+            continue
+        fills.append((begin, int(inside[0, 0])))
+        own = send_end[(send_begin >= begin) & (send_begin < end)]
+        done = max(int(inside[-1, 1]), int(own.max()) if len(own) else begin)
+        drains.append((done, end))
+    return _union(fills), _union(drains)
+
+
+def _union(pairs: list[tuple[int, int]]) -> iv.Intervals:
+    return iv.union([begin for begin, _ in pairs], [end for _, end in pairs])
+
+
+def _set(rows: pd.DataFrame) -> iv.Intervals:
+    return iv.union(rows["begin_ns"].to_numpy(), rows["end_ns"].to_numpy())

@@ -1,0 +1,161 @@
+"""What was slower than its peers, and by how much in all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bubblescope.analyzers import intervals as iv
+from bubblescope.analyzers.activity import Activity
+from bubblescope.analyzers.grouping import grouped
+from bubblescope.analyzers.pipeline import Pipeline
+from bubblescope.analyzers.results import Straggler
+from bubblescope.analyzers.waits import message_pairs
+from bubblescope.trace.model import Trace
+
+#: Below these shares a difference is noise: per layer between stages, per microbatch against its
+#: stage's trend, of a clock against its own best, of a link against its twins.
+STAGE_SHARE, MICROBATCH_SHARE, CLOCK_SHARE, LINK_SHARE = 0.05, 0.10, 0.05, 0.25
+#: A microbatch stands out by this many median deviations.
+DEVIATIONS = 6.0
+FEWEST = 4
+
+
+def stragglers(
+    trace: Trace,
+    pipeline: Pipeline,
+    spans: pd.DataFrame,
+    activities: Sequence[Activity],
+    operations: pd.DataFrame,
+    layers: Mapping[int, int],
+) -> tuple[Straggler, ...]:
+    """Stages, microbatches, devices and links slower than their peers, the costliest first."""
+    forward = _with_compute(spans[spans["kind"] == "forward"], activities)
+    found = [
+        *_slow_stages(trace, forward, layers),
+        *_slow_microbatches(forward),
+        *_slow_clocks(trace, pipeline, activities),
+        *_slow_links(operations, pipeline),
+    ]
+    return tuple(sorted(found, key=lambda straggler: -straggler.excess_ns))
+
+
+def _with_compute(forward: pd.DataFrame, activities: Sequence[Activity]) -> pd.DataFrame:
+    compute = np.zeros(len(forward), dtype=np.int64)
+    for device in forward["device"].unique():
+        own = (forward["device"] == device).to_numpy()
+        compute[own] = iv.covered_between(
+            activities[device].compute, forward["begin_ns"].to_numpy()[own], forward["end_ns"].to_numpy()[own]
+        )
+    return forward.assign(compute=compute)
+
+
+def _slow_stages(trace: Trace, forward: pd.DataFrame, layers: Mapping[int, int]) -> list[Straggler]:
+    """Stages that take longer per layer than the fastest on the same type of device, same microbatches."""
+    prefill = forward[forward["phase"].isin(["prefill", "mixed"]) & forward["stage"].isin(list(layers))]
+    if not len(prefill):
+        return []
+    table = prefill.pivot_table(index="microbatch", columns="stage", values="compute", aggfunc="sum").dropna()
+    per_layer = {int(stage): float(table[stage].sum()) / layers[int(stage)] for stage in table.columns}
+    device_of = prefill.groupby("stage")["device"].first()
+    found = []
+    for stage, cost in per_layer.items():
+        name = trace.run.devices[int(device_of[stage])].name
+        peers = [
+            other_cost
+            for other, other_cost in per_layer.items()
+            if other != stage and name is not None and trace.run.devices[int(device_of[other])].name == name
+        ]
+        if not peers or cost <= min(peers) * (1 + STAGE_SHARE):
+            continue
+        excess = int((cost - min(peers)) * layers[stage])
+        share = 100 * (cost / min(peers) - 1)
+        text = f"stage {stage} takes {share:.0f} % longer per layer than the fastest stage on the same {name}"
+        found.append(Straggler("stage", stage, None, excess, text))
+    return found
+
+
+def _slow_microbatches(forward: pd.DataFrame) -> list[Straggler]:
+    """Prefill microbatches far above the line of compute over the position in the prompt."""
+    found = []
+    for (stage,), part in grouped(forward[forward["phase"] == "prefill"], "stage"):
+        if len(part) < FEWEST or not (part["tokens"] > 0).all() or not (part["prefix"] >= 0).all():
+            continue
+        tokens = part["tokens"].to_numpy(dtype=np.float64)
+        attended = tokens * (part["prefix"].to_numpy(dtype=np.float64) + tokens / 2)
+        predicted = _robust_fit(
+            np.column_stack((tokens, attended)), part["compute"].to_numpy(dtype=np.float64)
+        )
+        residual = part["compute"].to_numpy() - predicted
+        spread = float(np.median(np.abs(residual)))
+        for number, over, expected in zip(part["microbatch"].tolist(), residual, predicted, strict=True):
+            if over > DEVIATIONS * spread and over > MICROBATCH_SHARE * expected:
+                text = f"microbatch {number} took {over / 1e6:.1f} ms longer than its size explains"
+                found.append(Straggler("microbatch", stage, number, int(over), text))
+    return found
+
+
+def _robust_fit(columns: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Least squares, done again without what lies far off; returns the fitted values."""
+    keep = np.ones(len(values), dtype=bool)
+    fitted = values
+    for _ in range(5):
+        solution = np.linalg.lstsq(columns[keep], values[keep], rcond=None)[0]
+        fitted = columns @ solution
+        off = np.abs(values - fitted)
+        kept = off <= max(DEVIATIONS * float(np.median(off)), 1.0)
+        if kept.sum() < FEWEST or bool((kept == keep).all()):
+            break
+        keep = kept
+    return np.asarray(fitted, dtype=np.float64)
+
+
+def _slow_clocks(trace: Trace, pipeline: Pipeline, activities: Sequence[Activity]) -> list[Straggler]:
+    """Devices whose SM clock, while they computed, fell below what it had reached."""
+    clocks = trace.counters[trace.counters["name"] == "sm_clock_mhz"]
+    found = []
+    for (device,), part in grouped(clocks, "device"):
+        compute = activities[device].compute
+        at = part["time_ns"].to_numpy()
+        busy = iv.covered_between(compute, at, at + 1) > 0
+        clock = part["value"].to_numpy()[busy]
+        if len(clock) < FEWEST:
+            continue
+        best, mean = float(np.max(clock)), float(np.mean(clock))
+        if mean < best * (1 - CLOCK_SHARE):
+            excess = int(iv.total(compute) * (1 - mean / best))
+            text = f"device {device} ran at {mean:.0f} MHz on average while computing, {best:.0f} at best"
+            found.append(Straggler("device", pipeline.stage_of[device], None, excess, text))
+    return found
+
+
+def _slow_links(operations: pd.DataFrame, pipeline: Pipeline) -> list[Straggler]:
+    """Links whose messages take longer than messages of the same size on the fastest link."""
+    pairs = message_pairs(operations)
+    pairs = pairs[(pairs["send_end"] > pairs["recv_begin"]) & (pairs["bytes"] > 0)]
+    moved = pairs["recv_end"] - np.maximum(pairs["send_begin"], pairs["recv_begin"])
+    timed = pairs.assign(moved=moved)
+    excess: dict[tuple[int, int], int] = {}
+    for _, twins in grouped(timed, "bytes"):
+        links = {
+            edge: part["moved"] for edge, part in grouped(twins, "source", "target") if len(part) >= FEWEST
+        }
+        best = min((float(moved.median()) for moved in links.values()), default=0.0)
+        for (source, target), moved in links.items():
+            over = float(moved.median()) - best
+            if over > LINK_SHARE * best:
+                excess[source, target] = excess.get((source, target), 0) + int(over * len(moved))
+    stage = pipeline.stage_of
+    return [
+        Straggler(
+            "link",
+            stage[b],
+            None,
+            ns,
+            f"the link from stage {stage[a]} to {stage[b]} is slower than the fastest",
+        )
+        for (a, b), ns in excess.items()
+    ]
