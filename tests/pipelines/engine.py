@@ -30,7 +30,8 @@ class Step:
 class Engine:
     """How an engine runs its steps; times in ns.
 
-    link: how long one tensor of activations travels; `tensors` of them make a microbatch.
+    link: how long one tensor of activations travels, or that for each hop from stage to stage; `tensors`
+        of them make a microbatch.
     early: receives are posted on a stream of their own as soon as the host comes by; else behind the
         computing that was launched before.
     host: per stage, what its host is busy with before each step.
@@ -42,7 +43,7 @@ class Engine:
     holds: a stage does not compute on before its sends have ended.
     """
 
-    link: int = 2
+    link: int | tuple[int, ...] = 2
     tensors: int = 1
     early: bool = False
     host: tuple[int, ...] = ()
@@ -93,7 +94,8 @@ class Engine:
                 ]
             if rank.stage < stages - 1:
                 to = rank.number + len(self.skew)
-                sent = [rank.send(to, ACTIVATION_BYTES, self.link, computed) for _ in range(self.tensors)]
+                ns = self._hop(rank.stage)
+                sent = [rank.send(to, ACTIVATION_BYTES, ns, computed) for _ in range(self.tensors)]
             if step.samples:
                 token = self._give_back(rank, stages, computed) or token
             if self.lockstep:
@@ -104,7 +106,11 @@ class Engine:
         if rank.stage == 0:
             return []
         sender = rank.number - len(self.skew)
-        return [rank.receive(sender, ACTIVATION_BYTES, self.link, after) for _ in range(self.tensors)]
+        ns = self._hop(rank.stage - 1)
+        return [rank.receive(sender, ACTIVATION_BYTES, ns, after) for _ in range(self.tensors)]
+
+    def _hop(self, stage: int) -> int:
+        return self.link if isinstance(self.link, int) else self.link[stage]
 
     def _give_back(self, rank: Rank, stages: int, computed: list[Ticket]) -> list[Ticket]:
         lane = rank.number % len(self.skew)
