@@ -4,6 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
+# Into this environment, whatever pip is set to; where packages come from stays the user's setting.
+export PIP_USER := 0
+unexport PIP_TARGET PIP_PREFIX PIP_ROOT
+
 # Stamps, so that only what changed is done again. Another interpreter makes the environment anew.
 ENVIRONMENT := $(VENV)/made-by-$(subst /,_,$(PYTHON))
 INSTALLED := $(VENV)/installed
