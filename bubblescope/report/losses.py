@@ -1,0 +1,139 @@
+"""What the stages lose their time to, each loss with the sentence that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from bubblescope.analyzers.results import Analysis, Stage
+from bubblescope.report.quantities import duration, share
+from bubblescope.report.waits import Wait, active_ns, count, named, waits
+
+#: A loss below this share of a stage's time is none worth a sentence of its own.
+WORTH_NAMING = 0.05
+#: Stages whose compute differs by less than this factor are even.
+_EVEN = 1.10
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One way in which stages lose time.
+
+    ns: of all stages together. share: of the time of the stage that suffers most.
+    """
+
+    ns: int
+    share: float
+    text: str
+
+
+def losses(analysis: Analysis) -> list[Loss]:
+    """Waiting, by culprit and cause; transfers; filling and draining. At least one stage is active."""
+    found = [_of_state(analysis, ("fill", "drain"), _FILL), _of_state(analysis, ("transfer",), _TRANSFER)]
+    rows = sorted(waits(analysis), key=_cause)
+    return found + [_of_waits(analysis, list(group)) for _, group in groupby(rows, key=_cause)]
+
+
+_FILL = (
+    "has no work {} of the time because the pipeline fills and drains: "
+    "more and smaller chunks per prompt keep it full for longer."
+)
+_TRANSFER = "only moves data {} of the time: the link is what costs most."
+
+
+def _of_state(analysis: Analysis, states: tuple[str, ...], words: str) -> Loss:
+    shares, lost = [], []
+    for stage in analysis.stages:
+        lost.append(sum(stage.states_ns.get(state, 0) for state in states))
+        shares.append(lost[-1] / max(active_ns(stage.states_ns), 1))
+    worst = max(range(len(shares)), key=shares.__getitem__)
+    name = _upper(named(analysis, analysis.stages[worst].stage))
+    return Loss(sum(lost), shares[worst], f"{name} {words.format(share(shares[worst]))}")
+
+
+def _cause(wait: Wait) -> tuple[int, str]:
+    return (-1 if wait.culprit is None else wait.culprit, wait.cause)
+
+
+def _of_waits(analysis: Analysis, group: Sequence[Wait]) -> Loss:
+    """Everything that one stage holds up in one way; the one that waits longest is named."""
+    worst = max(group, key=lambda wait: wait.share)
+    text = f"{_upper(_clause(analysis, worst))}.{_also(group, worst)}"
+    return Loss(sum(wait.ns for wait in group), worst.share, text)
+
+
+def _also(group: Sequence[Wait], worst: Wait) -> str:
+    """The others that wait for the same reason, where they are worth naming."""
+    others = [wait for wait in group if wait.stage != worst.stage and wait.share >= WORTH_NAMING]
+    if not others:
+        return ""
+    numbers = sorted(wait.stage for wait in others)
+    who = f"Stage {numbers[0]} waits" if len(numbers) == 1 else f"Stages {_listed(numbers)} wait"
+    low, high = share(min(wait.share for wait in others)), share(max(wait.share for wait in others))
+    return f" {who} for it as well, {low if low == high else f'{low} to {high}'}."
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    if len(numbers) > 6:
+        return f"{numbers[0]} to {numbers[-1]} ({len(numbers)} of them)"
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _clause(analysis: Analysis, wait: Wait) -> str:
+    """The wait as a clause with its most likely reason."""
+    who, how_long = named(analysis, wait.stage), f"{share(wait.share)} of the time"
+    if wait.culprit is None:
+        return f"{who} waits {how_long}, and the recording does not tell for whom"
+    if wait.culprit == wait.stage:
+        return _own_clause(wait, who, how_long)
+    whom = f"stage {wait.culprit}"
+    if wait.cause == "compute":
+        return f"{who} waits {how_long} for {whom}, {_imbalance(analysis, wait.stage, wait.culprit)}"
+    reasons = {
+        "transfer": f"for data on its way over the link of {whom}: the link is slow",
+        "host": f"for {whom}, whose host launches its work too late",
+        "token": f"for the tokens that {whom} samples: too few batches are in flight",
+        "follow_on": f"for {whom}, which itself waits, and who is first in that chain cannot be resolved",
+    }
+    unknown = f"for {whom}, and what holds that stage up cannot be told"
+    return f"{who} waits {how_long} {reasons.get(wait.cause, unknown)}"
+
+
+def _own_clause(wait: Wait, who: str, how_long: str) -> str:
+    if wait.cause == "tp_skew":
+        return f"the ranks of {who} wait {how_long} for the slowest of their tensor-parallel group"
+    if wait.cause == "host":
+        return (
+            f"{who} could work, but {how_long} its own host has not launched anything: "
+            "Python, scheduling or synchronisation is too slow"
+        )
+    return f"{who} waits {how_long} within itself, and why cannot be told"
+
+
+def _imbalance(analysis: Analysis, waiting_stage: int, culprit_stage: int) -> str:
+    """Why a stage's compute keeps another one waiting: its layers, its device, or no overlap."""
+    by_number = {stage.stage: stage for stage in analysis.stages}
+    waiting, culprit = by_number.get(waiting_stage), by_number.get(culprit_stage)
+    if waiting is None or culprit is None:
+        return "which computes"
+    ours, theirs = waiting.states_ns.get("compute", 0), culprit.states_ns.get("compute", 0)
+    if theirs < _EVEN * ours:
+        return (
+            f"although both compute about as long ({duration(ours)} and {duration(theirs)}): "
+            "they take turns instead of overlapping"
+        )
+    return _uneven(waiting, culprit, f"{theirs / ours:.1f} times as long" if ours else duration(theirs))
+
+
+def _uneven(waiting: Stage, culprit: Stage, longer: str) -> str:
+    if waiting.layers is None or culprit.layers is None:
+        return f"which computes {longer}: the split is uneven"
+    layers = count(culprit.layers, "layer")
+    if culprit.layers > waiting.layers:
+        return f"which computes {layers}: the split is uneven"
+    return f"which takes {longer} for its {layers}: it is slower, and the split does not make up for that"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

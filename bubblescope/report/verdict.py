@@ -1,0 +1,80 @@
+"""The report in one sentence: what costs most, or why nothing can be said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bubblescope.analyzers.results import Analysis, Stage
+from bubblescope.report.losses import WORTH_NAMING, losses
+from bubblescope.report.quantities import percent, share
+from bubblescope.report.waits import active_ns, count, named
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sentence. `tone` is "good", "bad", or "none" where there is nothing to judge."""
+
+    tone: str
+    text: str
+
+
+def verdict(analysis: Analysis) -> Verdict:
+    """The sentence that a person should remember if they read nothing else."""
+    unjudged = _unjudged(analysis)
+    if unjudged is not None:
+        return Verdict("none", unjudged)
+    largest = max(losses(analysis), key=lambda loss: loss.ns)
+    if largest.share < WORTH_NAMING:
+        most = share(WORTH_NAMING)
+        return Verdict("good", f"Balanced: no stage loses more than {most} of its time to any one cause.")
+    if _decode_only(analysis):
+        return Verdict("none", f"Only decode steps here, no prefill to judge. {largest.text}")
+    return Verdict("bad", largest.text)
+
+
+def _unjudged(analysis: Analysis) -> str | None:
+    """Why there is nothing to judge, if so."""
+    if not any(each.states_ns for each in analysis.devices):
+        return (
+            "No device activity in this recording, so nothing can be said about bubbles: "
+            "record with the profiler's GPU (CUDA) activities switched on."
+        )
+    if not analysis.stages:
+        return _no_pipeline(analysis)
+    if len(analysis.stages) == 1:
+        return _one_stage(analysis, analysis.stages[0])
+    if not analysis.trace.run.clock.aligned:
+        return (
+            "The clocks of the stages could not be aligned, so who waits for whom cannot be told: "
+            "record all ranks with the same tool in one run."
+        )
+    if not any(active_ns(stage.states_ns) for stage in analysis.stages):
+        return "Every stage is idle in this window: no request was open."
+    return None
+
+
+def _no_pipeline(analysis: Analysis) -> str:
+    known = [each.states_ns for each in analysis.devices if each.states_ns]
+    compute = [states["compute"] / max(active_ns(states), 1) for states in known]
+    low, high = share(min(compute)), share(max(compute))
+    spread = low if low == high else f"{low} to {high}"
+    devices = count(len(known), "device")
+    return f"No pipeline in this recording: {devices}, computing {spread} of the time{_missing(analysis)}."
+
+
+def _one_stage(analysis: Analysis, stage: Stage) -> str:
+    compute = percent(stage.states_ns.get("compute", 0), active_ns(stage.states_ns))
+    return (
+        f"Only {named(analysis, stage.stage)} is in this recording{_missing(analysis)}: "
+        f"it computes {compute} of the time, and whom it waits for cannot be told; record every rank."
+    )
+
+
+def _missing(analysis: Analysis) -> str:
+    world, here = analysis.trace.run.world_size, len(analysis.trace.run.devices)
+    return f" ({here} of {world} ranks are in it)" if world is not None and world > here else ""
+
+
+def _decode_only(analysis: Analysis) -> bool:
+    spans = analysis.spans
+    return set(spans.loc[spans["kind"] == "forward", "phase"]) == {"decode"}

@@ -1,0 +1,90 @@
+"""Who waited for whom, how long and why, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bubblescope.analyzers.results import Analysis, Stage
+from bubblescope.report.escape import visible
+from bubblescope.report.quantities import duration, share
+
+#: Why a stage waits for another one; "{}" is the culprit.
+_REASONS = {
+    "compute": "waited for {} to compute",
+    "transfer": "waited for data on its way over the link of {}",
+    "host": "waited for {}, whose host was late in launching its work",
+    "token": "waited for the sampled tokens of {}",
+    "follow_on": "waited for {}, which was itself waiting; for whom cannot be resolved",
+    "unknown": "waited for {}; what held that stage up cannot be told",
+}
+_OWN_REASONS = {
+    "host": "had its input, and its own host had not launched the work",
+    "tp_skew": "waited for the slowest rank of its own tensor-parallel group",
+}
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One cell of the blame matrix; `share` is of the time in which a request was open."""
+
+    stage: int
+    culprit: int | None
+    cause: str
+    ns: int
+    share: float
+
+
+def waits(analysis: Analysis) -> list[Wait]:
+    """The blame, longest first."""
+    active = {stage.stage: active_ns(stage.states_ns) for stage in analysis.stages}
+    rows = [
+        Wait(
+            stage=int(row["waiting_stage"]),
+            culprit=int(row["culprit_stage"]) if row["culprit_stage"] >= 0 else None,
+            cause=str(row["cause"]),
+            ns=int(row["ns"]),
+            share=row["ns"] / (active.get(row["waiting_stage"]) or 1),
+        )
+        for row in analysis.blame.to_dict("records")
+    ]
+    return sorted((row for row in rows if row.ns > 0), key=lambda row: -row.ns)
+
+
+def sentence(wait: Wait) -> str:
+    """ "Stage 1 waited for stage 0 to compute: 712 ms (58 %)"."""
+    return f"Stage {wait.stage} {_reason(wait)}: {duration(wait.ns)} ({share(wait.share)})"
+
+
+def _reason(wait: Wait) -> str:
+    if wait.culprit is None:
+        return "waited; for whom cannot be told"
+    if wait.culprit == wait.stage:
+        return _OWN_REASONS.get(wait.cause, f"waited within its own stage ({visible(wait.cause)})")
+    return _REASONS.get(wait.cause, "waited for {}").format(f"stage {wait.culprit}")
+
+
+def active_ns(states_ns: Mapping[str, int]) -> int:
+    """How long a request was open, as this device saw it: the window without idle."""
+    return sum(ns for state, ns in states_ns.items() if state != "idle")
+
+
+def devices_of(analysis: Analysis, stage: Stage) -> str:
+    """ "NVIDIA H200", "2 x NVIDIA H200" or, of mixed ones, "A + B"."""
+    names = [visible(analysis.trace.run.devices[each].name or "unknown device", 40) for each in stage.devices]
+    counts = {name: names.count(name) for name in names}
+    return " + ".join(name if count == 1 else f"{count} x {name}" for name, count in counts.items())
+
+
+def named(analysis: Analysis, number: int) -> str:
+    """ "stage 1 (NVIDIA H200, 9 layers)", as far as known."""
+    stage = next((each for each in analysis.stages if each.stage == number), None)
+    if stage is None:
+        return f"stage {number}"
+    layers = [] if stage.layers is None else [count(stage.layers, "layer")]
+    return f"stage {number} ({', '.join([devices_of(analysis, stage), *layers])})"
+
+
+def count(number: int, noun: str) -> str:
+    """ "1 layer", "9 layers"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,186 @@
+"""The one sentence that a person remembers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bubblescope.analyzers.results import Analysis
+from bubblescope.report.verdict import verdict
+from bubblescope.trace.frames import SPANS, table
+from bubblescope.trace.model import Clock, Device, Run
+from tests.report.analyses import analysis, without_devices_work
+
+H200 = Device(rank=0, name="NVIDIA H200")
+
+
+def test_names_the_stage_that_waits_for_whom_how_long_and_why() -> None:
+    uneven = analysis(
+        [[("compute", 100)], [("starved", 58), ("compute", 42)]],
+        blame=[(1, 0, "compute", 58)],
+        layers=[27, 9],
+    )
+    found = verdict(uneven)
+    assert found.tone == "bad"
+    assert found.text == (
+        "Stage 1 (NVIDIA H200, 9 layers) waits 58 % of the time for stage 0, which computes 27 layers: "
+        "the split is uneven."
+    )
+
+
+def test_shares_are_of_the_time_in_which_a_request_was_open() -> None:
+    # 58 of 100 ms, and 900 ms in which nobody asked for anything.
+    mostly_idle = analysis(
+        [[("compute", 100), ("idle", 900)], [("starved", 58), ("compute", 42), ("idle", 900)]],
+        blame=[(1, 0, "compute", 58)],
+    )
+    assert "58 % of the time" in verdict(mostly_idle).text
+
+
+def test_without_layers_it_compares_the_compute() -> None:
+    uneven = analysis([[("compute", 100)], [("starved", 60), ("compute", 40)]], blame=[(1, 0, "compute", 60)])
+    assert "stage 0, which computes 2.5 times as long: the split is uneven" in verdict(uneven).text
+
+
+def test_a_slower_device_with_no_more_layers_is_called_slower() -> None:
+    mixed = analysis(
+        [[("compute", 100)], [("starved", 50), ("compute", 50)]],
+        blame=[(1, 0, "compute", 50)],
+        layers=[18, 18],
+        devices=[Device(rank=0, name="RTX 4090"), Device(rank=1, name="RTX PRO 6000")],
+    )
+    assert "Stage 1 (RTX PRO 6000, 18 layers) waits" in verdict(mixed).text
+    assert "takes 2.0 times as long for its 18 layers: it is slower" in verdict(mixed).text
+
+
+def test_even_stages_that_take_turns_are_not_called_uneven() -> None:
+    serial = analysis(
+        [[("compute", 50), ("starved", 50)], [("starved", 50), ("compute", 50)]],
+        blame=[(1, 0, "compute", 50), (0, 1, "compute", 40)],
+    )
+    text = verdict(serial).text
+    assert "they take turns instead of overlapping" in text
+    assert "uneven" not in text
+
+
+def test_a_bottleneck_that_holds_up_many_is_named_once_with_all_that_wait() -> None:
+    # Stage 1 computes all the time; 0 is blocked and 2 and 3 starve because of it.
+    three = analysis(
+        [
+            [("compute", 40), ("blocked", 60)],
+            [("compute", 100)],
+            [("starved", 70), ("compute", 30)],
+            [("starved", 50), ("compute", 50)],
+        ],
+        blame=[(0, 1, "compute", 60), (2, 1, "compute", 70), (3, 1, "compute", 50)],
+        layers=[8, 20, 6, 8],
+    )
+    assert verdict(three).text == (
+        "Stage 2 (NVIDIA H200, 6 layers) waits 70 % of the time for stage 1, which computes 20 layers: "
+        "the split is uneven. Stages 0 and 3 wait for it as well, 50 % to 60 %."
+    )
+
+
+def _two(cause: str, culprit: int = 0) -> str:
+    waiting = analysis(
+        [[("compute", 100)], [("starved", 60), ("compute", 40)]], blame=[(1, culprit, cause, 60)]
+    )
+    return verdict(waiting).text
+
+
+def test_each_cause_has_its_own_words() -> None:
+    assert "the link is slow" in _two("transfer")
+    assert "whose host launches its work too late" in _two("host")
+    assert "for the tokens that stage 0 samples" in _two("token")
+    assert "cannot be resolved" in _two("follow_on")
+    assert "what holds that stage up cannot be told" in _two("unknown")
+    assert "the recording does not tell for whom" in _two("unknown", culprit=-1)
+    assert "slowest of their tensor-parallel group" in _two("tp_skew", culprit=1)
+    assert "its own host has not launched anything" in _two("host", culprit=1)
+
+
+def test_the_largest_loss_wins_over_others() -> None:
+    both = analysis(
+        [[("compute", 100)], [("starved", 20), ("host", 30), ("compute", 50)]],
+        blame=[(1, 0, "compute", 20), (1, 1, "host", 30)],
+    )
+    assert "its own host" in verdict(both).text
+
+
+def test_filling_and_draining_can_cost_most() -> None:
+    short = analysis(
+        [[("compute", 50), ("drain", 50)], [("fill", 50), ("starved", 10), ("compute", 40)]],
+        blame=[(1, 0, "compute", 10)],
+    )
+    assert "50 % of the time because the pipeline fills and drains" in verdict(short).text
+
+
+def test_the_link_can_cost_most() -> None:
+    slow = analysis([[("compute", 100)], [("transfer", 40), ("compute", 60)]])
+    assert "only moves data 40 % of the time" in verdict(slow).text
+
+
+def test_says_balanced_when_nothing_is_worth_naming() -> None:
+    even = analysis(
+        [[("compute", 97), ("drain", 3)], [("fill", 3), ("starved", 4), ("compute", 93)]],
+        blame=[(1, 0, "compute", 4)],
+    )
+    assert verdict(even).tone == "good"
+    assert verdict(even).text.startswith("Balanced: no stage loses more than 5.0 % of its time")
+
+
+def test_decode_is_not_judged_as_prefill() -> None:
+    waiting = analysis([[("compute", 100)], [("starved", 60), ("compute", 40)]], blame=[(1, 0, "token", 60)])
+    forward = {name: [0] for name in SPANS.columns} | {
+        "kind": ["forward"],
+        "phase": ["decode"],
+        "clock": ["host"],
+    }
+    found = verdict(replace(waiting, spans=table(SPANS, forward)))
+    assert found.tone == "none"
+    assert found.text.startswith("Only decode steps here, no prefill to judge.")
+
+
+def test_without_device_activity_it_says_nothing_about_bubbles() -> None:
+    found = verdict(without_devices_work([H200]))
+    assert found.tone == "none"
+    assert found.text.startswith("No device activity in this recording")
+
+
+def test_a_recording_without_any_device_has_no_activity_either() -> None:
+    assert verdict(analysis([])).text.startswith("No device activity")
+
+
+def _no_pipeline(run: Run) -> Analysis:
+    built = analysis([[("compute", 60), ("starved", 40)], [("compute", 70), ("starved", 30)]], run=run)
+    return replace(built, pipeline=False, stages=(), bubble_ratio=None)
+
+
+def test_no_pipeline_is_said_and_nothing_invented() -> None:
+    found = verdict(_no_pipeline(Run()))
+    assert found.text == "No pipeline in this recording: 2 devices, computing 60 % to 70 % of the time."
+
+
+def test_missing_ranks_are_counted() -> None:
+    assert "(2 of 8 ranks are in it)" in verdict(_no_pipeline(Run(world_size=8))).text
+
+
+def test_one_stage_alone_cannot_tell_for_whom_it_waits() -> None:
+    alone = analysis(
+        [[("compute", 40), ("starved", 60)]], blame=[(0, -1, "unknown", 60)], run=Run(world_size=2)
+    )
+    assert verdict(alone).text.startswith(
+        "Only stage 0 (NVIDIA H200) is in this recording (1 of 2 ranks are in it)"
+    )
+
+
+def test_clocks_that_do_not_agree_blame_nobody() -> None:
+    torn = analysis(
+        [[("compute", 100)], [("starved", 60), ("compute", 40)]],
+        blame=[(1, 0, "compute", 60)],
+        run=Run(clock=Clock(aligned=False, how="two bases")),
+    )
+    assert verdict(torn).text.startswith("The clocks of the stages could not be aligned")
+
+
+def test_a_window_in_which_no_request_was_open() -> None:
+    assert verdict(analysis([[("idle", 10)], [("idle", 10)]])).text.startswith("Every stage is idle")
