@@ -1,0 +1,79 @@
+"""Random pipelines: every state of every nanosecond, and all blame, are the simulation's."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, assume, given, reject, settings
+from hypothesis import strategies as st
+
+from tests.pipelines.agreement import examined
+from tests.pipelines.engine import Engine, Step
+from tests.pipelines.execution import Execution, play
+from tests.pipelines.truth import UndefinedError
+
+#: Hosts make a device wait less than IDLE_GAP, or until LATE, when all before is done.
+IDLE_GAP, LATE = 200, 1200
+
+#: Even, so that the median of two is whole.
+even = st.integers(1, 12).map(lambda half: 2 * half)
+
+
+@st.composite
+def engines(draw: st.DrawFn, stages: int, width: int) -> Engine:
+    return Engine(
+        link=draw(st.tuples(*[even] * (stages - 1))),
+        tensors=draw(st.integers(1, 2)),
+        early=draw(st.booleans()),
+        host=draw(st.just(()) | st.tuples(*[st.integers(0, 30)] * stages)),
+        lockstep=draw(st.booleans()),
+        # No two ranks of a stage compute equally long, else it is open which one stands for it.
+        skew=tuple(draw(st.permutations(range(0, 5 * width, 5)))),
+        allreduce=draw(st.integers(1, 8)),
+        tokens=draw(st.sampled_from(["broadcast", "return"])),
+        token_link=draw(even),
+        copy=draw(st.sampled_from([0, 3])),
+        buffers=draw(st.integers(0, 3)),
+        lag=draw(st.integers(0, 2)),
+        # The streams of a rank do not begin at once, else it is open which wait came first.
+        stagger=1,
+        holds=draw(st.booleans()),
+    )
+
+
+@st.composite
+def prompts(draw: st.DrawFn, stages: int, at: int) -> list[Step]:
+    """Chunks of a prompt, then decode steps, which hosts may come to long after."""
+    costs = st.tuples(*[st.integers(1, 40)] * stages)
+    chunks = draw(st.lists(costs, min_size=1, max_size=4))
+    late = at + draw(st.sampled_from([0, 0, LATE]))
+    prefill = [Step(cost, at=at, samples=number == len(chunks)) for number, cost in enumerate(chunks, 1)]
+    decode = [Step(cost, "decode", late, samples=True) for cost in draw(st.lists(costs, max_size=2))]
+    return prefill + decode
+
+
+@st.composite
+def executions(draw: st.DrawFn) -> Execution:
+    stages, width = draw(st.integers(2, 4)), draw(st.sampled_from([1, 1, 2]))
+    steps = draw(prompts(stages, 0))
+    if draw(st.booleans()):
+        steps += draw(prompts(stages, 2 * LATE))
+    return play(draw(engines(stages, width)).program(steps))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(execution=executions(), phases=st.booleans())
+def test_all_states_and_all_blame_are_exact(execution: Execution, phases: bool) -> None:
+    try:
+        examined(execution, idle_gap=IDLE_GAP, phases=phases)
+    except UndefinedError:
+        reject()
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(execution=executions(), begin=st.integers(0, 200), length=st.integers(1, 200))
+def test_a_window_cuts_without_changing_anything(execution: Execution, begin: int, length: int) -> None:
+    end = min(begin + length, max(work.end for work in execution.works))
+    assume(begin < end)
+    try:
+        examined(execution, idle_gap=IDLE_GAP, window=(begin, end))
+    except UndefinedError:
+        reject()
