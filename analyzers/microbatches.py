@@ -24,7 +24,8 @@ from bubblescope.trace.model import Trace
 
 #: Messages no larger than this, and this much smaller than the largest, hold tokens.
 CONTROL_BYTES = 512
-#: Compute between two sends below this share of its neighbours: both belong to one microbatch.
+#: Compute below this share of what surrounds it is preparation: between two sends it makes no
+#: microbatch of its own, and after a receive was posted it belongs to the next one.
 WITHIN = 0.1
 #: Where nothing names the phase: an activation this much smaller than the largest is a decode step.
 DECODE_SHARE = 32
@@ -178,9 +179,11 @@ def _forward(activity: Activity, into: pd.DataFrame | None, out: pd.DataFrame | 
         low = np.concatenate(([activity.first], out["send_begin"].to_numpy()[:-1]))
         table = pd.DataFrame({"microbatch": out["microbatch"], "low": low, "high": out["send_begin"]})
     elif out is None:
-        arrived, posted = into["recv_end"].to_numpy(), into["recv_begin"].to_numpy()
-        # A receive posted early, under compute, does not end the microbatch before it.
-        following = np.where(posted[1:] >= arrived[:-1], posted[1:], arrived[1:])
+        arrived, posted = into["recv_end"].to_numpy(), into["recv_begin"].to_numpy()[1:]
+        before = iv.covered_between(activity.compute, arrived[:-1], posted)
+        after = iv.covered_between(activity.compute, posted, arrived[1:])
+        # The next receive ends a microbatch, unless it was posted early, under its compute.
+        following = np.where(after > WITHIN * before, arrived[1:], posted)
         high = np.concatenate((following, [activity.last]))
         table = pd.DataFrame({"microbatch": into["microbatch"], "low": arrived, "high": high})
     else:
