@@ -77,7 +77,7 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["reprot"], "Did you mean 'report'?"),
+        (["reprot"], "No such command 'reprot'"),
         (["--colour"], "No such option"),
         (["completion", "tcsh"], "'tcsh' is not one of"),
         ([], "Usage: bubblescope"),
