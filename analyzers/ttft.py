@@ -94,14 +94,14 @@ def _path(step: _Step, steps: Sequence[_Step], arrival: int) -> Iterator[_Step]:
 
 
 def _before(step: _Step, steps: Sequence[_Step]) -> _Step | None:
-    """Of the stage's previous microbatch and the one that made the input, the one that ended later."""
+    """Of what made the input and the stage's previous microbatch, the one that ended later."""
     free = [other for other in steps if other.stage == step.stage and other.end <= step.begin]
     made = [
         other
         for other in steps
         if other.microbatch == step.microbatch and other.stage < step.stage and other.begin < step.begin
     ]
-    return max([*free[-1:], *made[-1:]], key=lambda other: other.end, default=None)
+    return max([*made[-1:], *free[-1:]], key=lambda other: other.end, default=None)
 
 
 def _share_gap(

@@ -1,0 +1,101 @@
+"""What is slower than its peers, by how much, and what is not worth saying."""
+
+from __future__ import annotations
+
+from bubblescope.analyzers.analysis import analyze
+from bubblescope.analyzers.results import Options, Straggler
+from bubblescope.trace import frames
+from bubblescope.trace.frames import COUNTERS
+from bubblescope.trace.model import Device, Run, Trace
+from tests.analyzers.handmade import Slice, recv, send, trace_of
+
+MS = 1_000_000
+
+
+def recording(
+    per_layer: tuple[int, ...],
+    layers: tuple[int, ...],
+    names: tuple[str, ...],
+    slow: dict[int, int] | None = None,
+) -> Trace:
+    """Ten chunks of 1000 tokens through all stages; `slow` adds time to a microbatch on the last stage."""
+    slices: list[Slice] = []
+    ready = [0] * len(layers)
+    for number in range(10):
+        for stage, (cost, held) in enumerate(zip(per_layer, layers, strict=True)):
+            begin = max(ready[stage], ready[stage - 1] if stage else 0) + 10
+            end = begin + cost * held + (slow or {}).get(number, 0) * (stage == len(layers) - 1)
+            name = f"execute_context_1({1000 if number < 9 else 999})_generation_0(0)"
+            slices += [
+                Slice(stage, begin, end),
+                Slice(stage, begin, end, name, category="device_range", lane="r"),
+            ]
+            if stage + 1 < len(layers):
+                slices += [send(stage, stage + 1, end, end + 10), recv(stage + 1, stage, end, end + 10)]
+            ready[stage] = end + 10
+    run = Run(devices=tuple(Device(rank=rank, name=name) for rank, name in enumerate(names)))
+    return trace_of(slices, run)
+
+
+def stragglers(trace: Trace, layers: tuple[int, ...]) -> tuple[Straggler, ...]:
+    return analyze(trace, Options(partition=layers)).stragglers
+
+
+def test_a_stage_slower_per_layer_than_its_twin_is_named_with_its_cost() -> None:
+    # GIVEN 4 layers at 2.4 ms and 4 at 2 ms on the same card: 10 chunks × 4 layers × 0.4 ms
+    trace = recording((24 * MS // 10, 2 * MS), (4, 4), ("A", "A"))
+    (found,) = stragglers(trace, (4, 4))
+    assert (found.kind, found.stage, found.excess_ns) == ("stage", 0, 16 * MS)
+    assert "20 %" in found.text
+
+
+def test_more_layers_are_no_straggler() -> None:
+    assert stragglers(recording((2 * MS, 2 * MS), (6, 2), ("A", "A")), (6, 2)) == ()
+
+
+def test_a_slower_type_of_card_is_no_straggler() -> None:
+    assert stragglers(recording((4 * MS, 2 * MS), (4, 4), ("A", "B")), (4, 4)) == ()
+
+
+def test_one_microbatch_that_took_longer_than_its_size_explains() -> None:
+    # GIVEN chunk 5 held up by 3 ms on the last stage
+    trace = recording((2 * MS, 2 * MS), (4, 4), ("A", "B"), slow={5: 3 * MS})
+    (found,) = [straggler for straggler in stragglers(trace, (4, 4)) if straggler.kind == "microbatch"]
+    assert (found.stage, found.microbatch) == (1, 5)
+    assert abs(found.excess_ns - 3 * MS) < MS // 100
+
+
+def test_a_clock_that_fell_while_computing_is_named() -> None:
+    # GIVEN device 1 at 2000 MHz for one sample and 1000 MHz for three, all while it computes
+    trace = recording((2 * MS, 2 * MS), (4, 4), ("A", "B"))
+    busy = trace.slices[(trace.slices["category"] == "kernel") & (trace.slices["operation"] == "")]
+    at = [int(begin) + 1 for begin in busy["begin_ns"].tolist()[1:8:2]]
+    counters = frames.table(
+        COUNTERS,
+        {
+            "device": [1] * 4,
+            "name": ["sm_clock_mhz"] * 4,
+            "time_ns": at,
+            "value": [2000.0, 1000.0, 1000.0, 1000.0],
+        },
+    )
+    found = stragglers(Trace(trace.run, trace.tracks, trace.slices, counters=counters), (4, 4))
+    (clock,) = [straggler for straggler in found if straggler.kind == "device"]
+    assert clock.stage == 1 and "1250 MHz" in clock.text and "2000 at best" in clock.text
+    assert clock.excess_ns == 80 * MS * 3 // 8
+
+
+def test_a_link_slower_than_its_twin_is_named() -> None:
+    # GIVEN five messages of one size over each of two links, at 10 and at 30 ns
+    slices: list[Slice] = []
+    for number in range(5):
+        at = number * 1000
+        slices += [Slice(0, at, at + 100), send(0, 1, at + 100, at + 110), recv(1, 0, at + 100, at + 110)]
+        slices += [
+            Slice(1, at + 110, at + 210),
+            send(1, 2, at + 210, at + 240),
+            recv(2, 1, at + 210, at + 240),
+        ]
+        slices += [Slice(2, at + 240, at + 340)]
+    links = [found for found in analyze(trace_of(slices, devices=3)).stragglers if found.kind == "link"]
+    assert [(found.stage, found.excess_ns) for found in links] == [(2, 5 * 20)]

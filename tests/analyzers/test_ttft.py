@@ -1,0 +1,103 @@
+"""The parts of a request's time to first token, added up by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from bubblescope.analyzers.analysis import analyze
+from bubblescope.trace import frames
+from bubblescope.trace.frames import REQUESTS, SPANS, UNKNOWN
+from bubblescope.trace.model import Device, Run, Trace
+
+Row = tuple[int, str, int, int, int, int]
+
+
+def recording(rows: Sequence[Row], requests: Sequence[tuple[int, int | None, bool]]) -> Trace:
+    """Spans (stage, kind, microbatch, prefix, begin, end) and requests (arrival, first token, warm-up)."""
+    spans: dict[str, list[Any]] = {name: [UNKNOWN] * len(rows) for name in SPANS.columns}
+    for name, at in (
+        ("stage", 0),
+        ("kind", 1),
+        ("microbatch", 2),
+        ("prefix", 3),
+        ("begin_ns", 4),
+        ("end_ns", 5),
+    ):
+        spans[name] = [row[at] for row in rows]
+    spans |= {"device": spans["stage"], "step": spans["microbatch"], "phase": ["prefill"] * len(rows)}
+    spans |= {"tokens": [100] * len(rows), "clock": ["host"] * len(rows)}
+    table = {
+        "request": [f"r{number}" for number in range(len(requests))],
+        "arrival_ns": [arrival for arrival, _, _ in requests],
+        "first_token_ns": pd.array([first for _, first, _ in requests], dtype="Int64"),
+        "end_ns": pd.array([first for _, first, _ in requests], dtype="Int64"),
+        "prompt_tokens": [100] * len(requests),
+        "output_tokens": [1] * len(requests),
+        "warmup": [warm for _, _, warm in requests],
+    }
+    run = Run(devices=(Device(rank=0, stage=0), Device(rank=1, stage=1)), window_ns=(0, 1000))
+    return Trace(run, spans=frames.table(SPANS, spans), requests=frames.table(REQUESTS, table))
+
+
+def test_the_parts_sum_and_name_who_held_the_request_up() -> None:
+    # GIVEN a request that arrives at 0, is scheduled until 50 (host of stage 0 idle before its first
+    # work: fill), runs on stage 0 to 150, moves 10 ns, waits 5 ns for the host of stage 1, runs there
+    # to 265, and whose token reaches the client at 300
+    trace = recording(
+        [
+            (0, "forward", 0, 0, 50, 150), (0, "send", 0, 0, 150, 160),
+            (1, "recv", 0, 0, 20, 160), (1, "forward", 0, 0, 165, 265),
+        ],
+        [(0, 300, False)],
+    )  # fmt: skip
+    (request,) = analyze(trace).requests
+    assert request.ttft_ns == 300
+    assert dict(request.breakdown_ns) == {
+        "compute_stage_0": 100, "compute_stage_1": 100, "transfer": 10, "host": 0, "bubble": 50 + 5,
+        "queue": 0, "outside": 35,
+    }  # fmt: skip
+
+
+def test_the_path_goes_through_the_slow_stage() -> None:
+    # GIVEN two chunks; stage 1 takes 300 ns for each and so is never waited for by nobody but itself
+    trace = recording(
+        [
+            (0, "forward", 0, 0, 0, 100), (1, "forward", 0, 0, 100, 400),
+            (0, "forward", 1, 100, 100, 200), (1, "forward", 1, 100, 400, 700),
+        ],
+        [(0, 700, False)],
+    )  # fmt: skip
+    (request,) = analyze(trace).requests
+    assert {key: ns for key, ns in request.breakdown_ns.items() if ns} == {
+        "compute_stage_0": 100, "compute_stage_1": 600,
+    }  # fmt: skip
+
+
+def test_work_for_requests_before_is_queueing() -> None:
+    # GIVEN a second request that arrives at 10 while the first one's chunk runs to 100 and 200
+    trace = recording(
+        [
+            (0, "forward", 0, 0, 0, 100), (1, "forward", 0, 0, 100, 200),
+            (0, "forward", 1, 0, 100, 200), (1, "forward", 1, 0, 200, 300),
+        ],
+        [(0, 200, False), (10, 300, False)],
+    )  # fmt: skip
+    first, second = analyze(trace).requests
+    assert {key: ns for key, ns in first.breakdown_ns.items() if ns} == {
+        "compute_stage_0": 100, "compute_stage_1": 100,
+    }  # fmt: skip
+    assert sum(second.breakdown_ns.values()) == second.ttft_ns == 290
+    assert second.breakdown_ns["queue"] == 90
+    assert second.breakdown_ns["compute_stage_1"] == 100
+
+
+def test_warm_ups_are_left_out_and_unanswered_requests_have_no_ttft() -> None:
+    trace = recording(
+        [(0, "forward", 0, 0, 0, 100), (1, "forward", 0, 0, 100, 200)],
+        [(0, 200, True), (300, None, False)],
+    )
+    (request,) = analyze(trace).requests
+    assert (request.request, request.ttft_ns, dict(request.breakdown_ns)) == ("r1", None, {})
