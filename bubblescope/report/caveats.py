@@ -29,20 +29,16 @@ def loss(lost: Lost) -> str:
 
 
 def _layers(analysis: Analysis) -> Line | None:
-    if not analysis.stages:
+    if analysis.layers_from != "attention":
         return None
-    if analysis.layers_from == "attention":
-        return Line("Layers per stage are inferred from how often the attention kernel runs.")
-    if analysis.layers_from is None:
-        return Line("Layers per stage are not known; name them in order of stages, like", "--partition 27,9")
-    return None
+    return Line("layers per stage: inferred from how often the attention kernel runs")
 
 
 def _clock(analysis: Analysis) -> Line | None:
     clock = analysis.trace.run.clock
     how = visible(clock.how)
     if not clock.aligned:
-        return Line(f"The clocks of the ranks are not aligned, so times between them mean nothing: {how}")
+        return Line(f"clocks: the ranks are not aligned, so times between them mean nothing: {how}")
     if clock.uncertainty_ns:
-        return Line(f"The clocks of the ranks agree within {duration(clock.uncertainty_ns)}: {how}")
+        return Line(f"clocks: the ranks agree within {duration(clock.uncertainty_ns)}: {how}")
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from bubblescope.analyzers.results import Analysis, Stage
@@ -29,10 +29,24 @@ class Loss:
 
 
 def losses(analysis: Analysis) -> list[Loss]:
-    """Waiting, by culprit and cause; transfers; filling and draining. At least one stage is active."""
-    found = [_of_state(analysis, ("fill", "drain"), _FILL), _of_state(analysis, ("transfer",), _TRANSFER)]
+    """What is worth naming, at most two, the larger first.
+
+    One is what stages do to each other: of the waiting (by culprit and cause) and the transfers the
+    largest, weighing as much as all of them together. The other is filling and draining.
+    """
     rows = sorted(waits(analysis), key=_cause)
-    return found + [_of_waits(analysis, list(group)) for _, group in groupby(rows, key=_cause)]
+    between = [_of_waits(analysis, list(group)) for _, group in groupby(rows, key=_cause)]
+    between.append(_of_states(analysis, ("transfer",), _TRANSFER))
+    together = sum(loss.ns for loss in between)
+    largest = max(_worth_naming(between), key=lambda loss: loss.ns, default=None)
+    ends = _of_states(analysis, ("fill", "drain"), _FILL)
+    both = [ends] if largest is None else [replace(largest, ns=together), ends]
+    named = sorted(_worth_naming(both), key=lambda loss: -loss.ns)
+    return [loss for loss in named if 2 * loss.ns >= named[0].ns]
+
+
+def _worth_naming(every: Sequence[Loss]) -> list[Loss]:
+    return [loss for loss in every if loss.share >= WORTH_NAMING]
 
 
 _FILL = (
@@ -42,7 +56,7 @@ _FILL = (
 _TRANSFER = "only moves data {} of the time: the link is what costs most."
 
 
-def _of_state(analysis: Analysis, states: tuple[str, ...], words: str) -> Loss:
+def _of_states(analysis: Analysis, states: tuple[str, ...], words: str) -> Loss:
     shares, lost = [], []
     for stage in analysis.stages:
         lost.append(sum(stage.states_ns.get(state, 0) for state in states))

@@ -27,6 +27,7 @@ _SOURCES = {
     "device work": "first to last device work",
 }
 _LONGEST_LIST = 10
+_SMALLEST_WAIT = 0.001
 #: The order in which states are shown: work, then waiting, then the ends.
 SHOWN_STATES = ("compute", "starved", "blocked", "host", "transfer", "fill", "drain", "idle")
 
@@ -181,8 +182,9 @@ def _blame(analysis: Analysis) -> Section | None:
         return None
     if not found:
         return Section("Who waited for whom", (Line("No stage waited for another."),))
-    lines = [Line(sentence(wait)) for wait in found[:_LONGEST_LIST]]
-    rest = found[_LONGEST_LIST:]
+    shown = [wait for wait in found[:_LONGEST_LIST] if wait.share >= _SMALLEST_WAIT]
+    lines = [Line(sentence(wait)) for wait in shown]
+    rest = found[len(shown) :]
     if rest:
         together = duration(sum(wait.ns for wait in rest))
         lines.append(Line(f"{count(len(rest), 'shorter wait')}, together {together}"))

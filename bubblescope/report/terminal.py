@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.panel import Panel
+from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -36,11 +38,11 @@ _INDENT = (0, 0, 0, 2)
 def show(page: Page, console: Console) -> None:
     """Print the page as wide as the console is."""
     for part in _parts(page, _marks(console)):
-        console.print(part)
+        console.print(_Unbroken(part))
 
 
 def _parts(page: Page, marks: Mapping[str, str]) -> Iterator[RenderableType]:
-    yield Text.assemble((page.source, "bold"), "  ", ", ".join(page.facts))
+    yield Text.assemble((page.source, "bold"), "  ", _words(", ".join(page.facts)))
     yield _verdict(page)
     if page.rows:
         yield _overview(page, marks)
@@ -60,6 +62,27 @@ def _parts(page: Page, marks: Mapping[str, str]) -> Iterator[RenderableType]:
 _NOTE = "%: of the time in which a request was open; idle: of the whole window"
 
 
+#: A number and its unit stay on one line. The sign between them is in no text of a page: it is
+#: not printable, so what comes from a recording has it as an escape.
+_JOINT = "\ue000"
+_JOINED = re.compile(r"(?<=[0-9]) (?=(?:%|ns|us|ms|s)(?![a-z]))")
+
+
+@dataclass(frozen=True)
+class _Unbroken:
+    """Anything, with its joints shown as spaces after the lines are made."""
+
+    part: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self.part, options):
+            yield segment._replace(text=segment.text.replace(_JOINT, " "))
+
+
+def _words(text: str, style: str = "") -> Text:
+    return Text(_JOINED.sub(_JOINT, text), style)
+
+
 def _marks(console: Console) -> Mapping[str, str]:
     return ASCII_MARKS if console.options.ascii_only else MARKS
 
@@ -69,9 +92,9 @@ def _title(text: str) -> Text:
 
 
 def _verdict(page: Page) -> Panel:
-    text = Text(page.verdict.text, style="bold")
+    text = _words(page.verdict.text, "bold")
     if page.bubble is not None:
-        text.append(f"\n{page.bubble}", style="not bold")
+        text.append("\n").append_text(_words(page.bubble, "not bold"))
     return Panel(text, border_style=_TONES[page.verdict.tone], box=box.ROUNDED)
 
 
@@ -173,7 +196,7 @@ class StatesTable:
 
 def _cell(page: Page, row: Row, state: str, between: str) -> Text:
     number, part = page.figures(row, state)
-    return Text.assemble(number, (f"{between}{part}" if part else "", "dim"))
+    return Text.assemble(number, (f"{between}{part:>6}" if part else "", "dim"))
 
 
 def _section(section: Section) -> RenderableType:
@@ -190,12 +213,12 @@ def _table(table: Table) -> Grid:
     for name in table.header:
         grid.add_column(name, justify="right" if name in table.numbers else "left", overflow="fold")
     for row in table.rows:
-        grid.add_row(*(Text(cell) for cell in row))
+        grid.add_row(*map(_words, row))
     return grid
 
 
 def _line(line: Line) -> Text:
-    text = Text(line.text)
+    text = _words(line.text)
     if line.code is not None:
         text.append("  ")
         text.append(line.code, style="bold cyan")

@@ -23,13 +23,13 @@ def verdict(analysis: Analysis) -> Verdict:
     unjudged = _unjudged(analysis)
     if unjudged is not None:
         return Verdict("none", unjudged)
-    largest = max(losses(analysis), key=lambda loss: loss.ns)
-    if largest.share < WORTH_NAMING:
+    said = " ".join(loss.text for loss in losses(analysis))
+    if not said:
         most = share(WORTH_NAMING)
         return Verdict("good", f"Balanced: no stage loses more than {most} of its time to any one cause.")
     if _decode_only(analysis):
-        return Verdict("none", f"Only decode steps here, no prefill to judge. {largest.text}")
-    return Verdict("bad", largest.text)
+        return Verdict("none", f"Only decode steps here, no prefill to judge. {said}")
+    return Verdict("bad", said)
 
 
 def _unjudged(analysis: Analysis) -> str | None:

@@ -76,8 +76,8 @@ def test_a_state_that_does_not_occur_takes_no_room() -> None:
 
 
 def test_figures_stand_on_one_line_where_there_is_room() -> None:
-    assert re.search(r"stage 0 +900\.0 90 %", shown(UNEVEN, 120))
-    assert not re.search(r"stage 0 +900\.0 90 %", shown(UNEVEN, 60))
+    assert re.search(r"stage 0 +900\.0 +90 %", shown(UNEVEN, 120))
+    assert not re.search(r"stage 0 +900\.0 +90 %", shown(UNEVEN, 60))
 
 
 def test_the_strip_shows_when_each_stage_did_what_and_a_legend_what_it_means() -> None:
@@ -94,6 +94,12 @@ def test_without_unicode_the_marks_are_ascii() -> None:
     seen = file.buffer.getvalue().decode("ascii")  # type: ignore[attr-defined]
     assert "# compute" in seen
     assert "####" in seen
+
+
+def test_a_line_never_ends_between_a_number_and_its_unit() -> None:
+    for width in range(40, 120):
+        prose = shown(UNEVEN, width).replace("Time in each state, ms", "")
+        assert not re.search(r"[0-9] *[│]?\n[│]? *(%|ms|s)\b", prose)
 
 
 def test_concurrency_is_said_in_words() -> None:
@@ -239,8 +245,7 @@ def test_stragglers_findings_and_losses_are_listed() -> None:
 
 def test_guessed_layers_are_called_guessed() -> None:
     seen = words(shown(replace(UNEVEN, layers_from="attention"), 100))
-    assert "Layers per stage are inferred from how often the attention kernel runs." in seen
-    assert "--partition" in words(shown(replace(UNEVEN, layers_from=None), 100))
+    assert "layers per stage: inferred from how often the attention kernel runs" in seen
 
 
 def test_times_count_from_the_given_origin() -> None:

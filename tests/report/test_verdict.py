@@ -111,7 +111,20 @@ def test_filling_and_draining_can_cost_most() -> None:
         [[("compute", 50), ("drain", 50)], [("fill", 50), ("starved", 10), ("compute", 40)]],
         blame=[(1, 0, "compute", 10)],
     )
-    assert "50 % of the time because the pipeline fills and drains" in verdict(short).text
+    assert verdict(short).text == (
+        "Stage 0 (NVIDIA H200) has no work 50 % of the time because the pipeline fills and drains: "
+        "more and smaller chunks per prompt keep it full for longer."
+    )
+
+
+def test_two_losses_of_like_size_are_both_named_the_larger_first() -> None:
+    # 50 ms of filling and draining, 40 ms of waiting.
+    both = analysis(
+        [[("compute", 80), ("drain", 20)], [("fill", 30), ("starved", 40), ("compute", 30)]],
+        blame=[(1, 0, "compute", 40)],
+    )
+    ends, waiting = verdict(both).text.index("fills and drains"), verdict(both).text.index("split is uneven")
+    assert ends < waiting
 
 
 def test_the_link_can_cost_most() -> None:
