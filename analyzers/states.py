@@ -75,22 +75,18 @@ def _edges(
     compute: iv.Intervals, sends: pd.DataFrame, open_time: iv.Intervals
 ) -> tuple[iv.Intervals, iv.Intervals]:
     """Per burst: the time before the first compute, and after both the last compute and the last send."""
-    fills, drains = [], []
-    send_begin, send_end = sends["begin_ns"].to_numpy(), sends["end_ns"].to_numpy()
-    for begin, end in open_time.tolist():
-        inside = iv.intersect(compute, iv.span(begin, end))
-        if not len(inside):
-            fills.append((begin, end))
-            continue
-        fills.append((begin, int(inside[0, 0])))
-        own = send_end[(send_begin >= begin) & (send_begin < end)]
-        done = max(int(inside[-1, 1]), int(own.max()) if len(own) else begin)
-        drains.append((done, end))
-    return _union(fills), _union(drains)
-
-
-def _union(pairs: list[tuple[int, int]]) -> iv.Intervals:
-    return iv.union([begin for begin, _ in pairs], [end for _, end in pairs])
+    begin, end = open_time[:, 0], open_time[:, 1]
+    if not len(compute):
+        return open_time, iv.EMPTY
+    first = np.searchsorted(compute[:, 1], begin, side="right")
+    last = np.searchsorted(compute[:, 0], end, side="left") - 1
+    some = last >= first
+    first, last = np.minimum(first, len(compute) - 1), np.maximum(last, 0)
+    filled = np.where(some, np.maximum(compute[first, 0], begin), end)
+    sent = np.searchsorted(sends["begin_ns"].to_numpy(), end)
+    reach = np.maximum.accumulate(np.concatenate(([begin[:1].min(initial=0)], sends["end_ns"].to_numpy())))
+    done = np.where(some, np.maximum(compute[last, 1], reach[sent]), end)
+    return iv.union(begin, filled), iv.union(done, end)
 
 
 def _set(rows: pd.DataFrame) -> iv.Intervals:

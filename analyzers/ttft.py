@@ -6,17 +6,23 @@ its stage was free and its input had arrived; whichever came last is the step be
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.grouping import grouped
 from bubblescope.analyzers.pipeline import Pipeline
 from bubblescope.analyzers.results import RequestBreakdown
 from bubblescope.trace.model import Trace
+
+States = NDArray[np.object_]
+#: Per device its stretches of time in order, and their states.
+Timelines = dict[int, tuple[iv.Intervals, States]]
 
 #: What a gap in the path is called, by the state of the device that the path goes on with.
 _GAP = {"host": "host", "transfer": "transfer", "idle": "outside", "compute": "queue"}
@@ -33,88 +39,114 @@ class _Step:
     end: int
 
 
+@dataclass(frozen=True)
+class _Schedule:
+    """Every prefill step, by stage in order of its end and by microbatch in order of stages."""
+
+    by_stage: dict[int, list[_Step]]
+    by_microbatch: dict[int, list[_Step]]
+
+    def last(self, stage: int, until: int) -> _Step | None:
+        """The stage's last step that had ended by then."""
+        steps = self.by_stage.get(stage, [])
+        at = bisect_right(steps, until, key=lambda step: step.end)
+        return steps[at - 1] if at else None
+
+    def before(self, step: _Step) -> _Step | None:
+        """Of what made the input and the stage's previous microbatch, the one that ended later."""
+        made = [other for other in self.by_microbatch[step.microbatch] if other.stage < step.stage]
+        free = self.last(step.stage, step.begin)
+        candidates = [*made, *([free] if free else [])]
+        # Only earlier ones, so that a walk back ends whatever a recording claims.
+        earlier = [other for other in candidates if other.begin < step.begin]
+        return max(earlier, key=lambda other: other.end, default=None)
+
+
 def request_breakdowns(
     trace: Trace, pipeline: Pipeline, spans: pd.DataFrame, timeline: pd.DataFrame, leaders: Sequence[int]
 ) -> tuple[RequestBreakdown, ...]:
     """One entry per measured request, in order of arrival."""
-    steps = _steps(spans, leaders)
-    starts = sorted(spans.loc[spans["prefix"] == 0, "microbatch"].unique().tolist())
-    found = []
     measured = trace.requests[~trace.requests["warmup"]]
+    if not len(measured):
+        return ()
+    schedule, timelines = _schedule(spans, leaders), _by_device(timeline)
+    starts = sorted(spans.loc[spans["prefix"] == 0, "microbatch"].unique().tolist())
     answered = measured["first_token_ns"].notna().tolist()
     columns = (
         measured[name].tolist() for name in ("request", "arrival_ns", "first_token_ns", "prompt_tokens")
     )
+    found = []
     for (request, arrival, first, tokens), known in zip(zip(*columns, strict=True), answered, strict=True):
-        parts = _breakdown(arrival, first, steps, starts, timeline) if known else {}
+        parts = _breakdown(arrival, first, schedule, starts, timelines) if known else {}
         ttft = first - arrival if known else None
         found.append(RequestBreakdown(request, arrival, ttft, tokens, parts))
     return tuple(found)
 
 
-def _steps(spans: pd.DataFrame, leaders: Sequence[int]) -> list[_Step]:
+def _schedule(spans: pd.DataFrame, leaders: Sequence[int]) -> _Schedule:
     forward = spans[
         (spans["kind"] == "forward") & spans["device"].isin(leaders) & (spans["phase"] != "decode")
     ]
-    steps = [
-        _Step(stage, device, microbatch, int(part["begin_ns"].min()), int(part["end_ns"].max()))
-        for (stage, device, microbatch), part in grouped(forward, "stage", "device", "microbatch")
-    ]
-    return sorted(steps, key=lambda step: step.end)
+    schedule = _Schedule({}, {})
+    for (stage, device, microbatch), part in grouped(forward, "stage", "device", "microbatch"):
+        step = _Step(stage, device, microbatch, int(part["begin_ns"].min()), int(part["end_ns"].max()))
+        schedule.by_stage.setdefault(stage, []).append(step)
+        schedule.by_microbatch.setdefault(microbatch, []).append(step)
+    for steps in schedule.by_stage.values():
+        steps.sort(key=lambda step: step.end)
+    return schedule
 
 
 def _breakdown(
-    arrival: int, first: int, steps: Sequence[_Step], starts: Sequence[int], timeline: pd.DataFrame
+    arrival: int, first: int, schedule: _Schedule, starts: Sequence[int], timelines: Timelines
 ) -> dict[str, int]:
     """Parts of one request's TTFT; empty where no microbatch ended between arrival and first token."""
-    last_stage = max((step.stage for step in steps), default=0)
-    done = [step for step in steps if step.stage == last_stage and arrival < step.end <= first]
-    if not done:
+    final = schedule.last(max(schedule.by_stage, default=0), first)
+    if final is None or final.end <= arrival:
         return {}
     parts = dict.fromkeys(("queue", "host", "transfer", "bubble", "outside"), 0)
-    parts |= {f"compute_stage_{stage}": 0 for stage in sorted({step.stage for step in steps})}
+    parts |= {f"compute_stage_{stage}": 0 for stage in sorted(schedule.by_stage)}
     # Microbatches before the request's own first chunk are other requests' work: it queued.
-    own = max((start for start in starts if start <= done[-1].microbatch), default=0)
-    at, device = first, done[-1].device
-    for step in _path(done[-1], steps, arrival):
+    before = bisect_right(starts, final.microbatch)
+    own = starts[before - 1] if before else 0
+    at, device = first, final.device
+    for step in _path(final, schedule, arrival):
         begin, end = max(step.begin, arrival), min(step.end, at)
-        _share_gap(parts, end, at, timeline, step.device, after_work=at == first)
+        _share_gap(parts, end, at, timelines[step.device], after_work=at == first)
         parts[f"compute_stage_{step.stage}" if step.microbatch >= own else "queue"] += max(end - begin, 0)
         at, device = min(begin, at), step.device
-    _share_gap(parts, arrival, at, timeline, device, after_work=False)
+    _share_gap(parts, arrival, at, timelines[device], after_work=False)
     return parts
 
 
-def _path(step: _Step, steps: Sequence[_Step], arrival: int) -> Iterator[_Step]:
+def _path(step: _Step, schedule: _Schedule, arrival: int) -> Iterator[_Step]:
     """The step and what it had to wait for, back to the arrival."""
     current: _Step | None = step
     while current is not None and current.end > arrival:
         yield current
-        current = _before(current, steps)
+        current = schedule.before(current)
 
 
-def _before(step: _Step, steps: Sequence[_Step]) -> _Step | None:
-    """Of what made the input and the stage's previous microbatch, the one that ended later."""
-    free = [other for other in steps if other.stage == step.stage and other.end <= step.begin]
-    made = [
-        other
-        for other in steps
-        if other.microbatch == step.microbatch and other.stage < step.stage and other.begin < step.begin
-    ]
-    return max([*made[-1:], *free[-1:]], key=lambda other: other.end, default=None)
+def _by_device(timeline: pd.DataFrame) -> Timelines:
+    return {
+        device: (
+            own[["begin_ns", "end_ns"]].to_numpy().astype(np.int64),
+            own["state"].astype(object).to_numpy(),
+        )
+        for (device,), own in grouped(timeline, "device")
+    }
 
 
 def _share_gap(
-    parts: dict[str, int], begin: int, end: int, timeline: pd.DataFrame, device: int, after_work: bool
+    parts: dict[str, int], begin: int, end: int, timeline: tuple[iv.Intervals, States], after_work: bool
 ) -> None:
     """Share a gap of the path out by what the device that it goes on with did."""
     if end <= begin:
         return
-    own = timeline[timeline["device"] == device]
-    times = own[["begin_ns", "end_ns"]].to_numpy().astype(np.int64)
+    times, states = timeline
     _, row, common = iv.overlaps(iv.span(begin, end), times)
     length = common[:, 1] - common[:, 0]
-    for state, ns in zip(own["state"].astype(object).to_numpy()[row], length.tolist(), strict=True):
+    for state, ns in zip(states[row].tolist(), length.tolist(), strict=True):
         outside = after_work and state in ("drain", "host")
         parts["outside" if outside else _GAP.get(state, "bubble")] += ns
     parts["outside"] += end - begin - int(length.sum())
