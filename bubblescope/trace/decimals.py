@@ -1,0 +1,47 @@
+"""Exact numbers out of a recording: decimal text to integers, never through a float."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+#: Times and durations stay below this, so that a begin plus a duration plus a base fits in int64.
+LIMIT = 1 << 61
+
+_DECIMAL = re.compile(rb"\s*(-?)(\d{1,40})(?:\.(\d{1,40}))?(?:[eE]([+-]?\d{1,2}))?\s*\Z")
+_INTEGER = re.compile(r"\s*-?\d{1,19}\s*", re.ASCII)
+
+
+def nanoseconds(text: bytes) -> int | None:
+    """Nanoseconds of a JSON number, or of a JSON string holding one, that counts microseconds.
+
+    More than three decimals are rounded, halves away from zero. None where it is no number or
+    lies outside what int64 nanoseconds can hold.
+    """
+    value: int | None
+    whole, _, fraction = text.partition(b".")
+    if len(fraction) <= 3 and whole.isdigit() and (not fraction or fraction.isdigit()):
+        value = int(whole[:40] + fraction.ljust(3, b"0"))
+    else:
+        value = _rounded(text.strip(b'"'), 3)
+    return value if value is not None and -LIMIT < value < LIMIT else None
+
+
+def _rounded(text: bytes, places: int) -> int | None:
+    match = _DECIMAL.match(text)
+    if match is None:
+        return None
+    sign, whole, fraction, exponent = match.groups()
+    digits = int(whole + (fraction or b""))
+    shift = int(exponent or b"0") + places - len(fraction or b"")
+    value: int = digits * 10**shift if shift >= 0 else (digits + 10**-shift // 2) // 10**-shift
+    return -value if sign else value
+
+
+def whole_number(value: Any) -> int | None:
+    """The integer that a decoded JSON value holds, also as text; None where it holds none."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    is_whole = isinstance(value, float) and value.is_integer()
+    is_text = isinstance(value, str) and _INTEGER.fullmatch(value) is not None
+    number: int | None = int(value) if is_number or is_whole or is_text else None
+    return number if number is not None and -LIMIT < number < LIMIT else None

@@ -1,0 +1,63 @@
+"""JSON that tools write and parsers refuse: what can be mended without guessing is mended.
+
+Mended are bytes that are not UTF-8, raw control characters and lone surrogates inside strings,
+and bare `inf`, `nan`, `Infinity` outside them. Nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+#: A whole string, or a bare word that stands for a number JSON does not have.
+_TOKEN = re.compile(
+    rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\w.])[-+]?(?:nan|inf(?:inity)?)(?![\w.])', re.IGNORECASE | re.DOTALL
+)
+_SUSPICIOUS = re.compile(rb"[\x00-\x1f]|\\u[dD][89a-fA-F]")
+_REPLACEMENT = "\ufffd"
+
+
+@dataclass
+class Repairs:
+    """What was mended: pieces of text that were not UTF-8, and numbers read as missing."""
+
+    text: int = 0
+    numbers: int = 0
+
+    def add(self, other: Repairs) -> None:
+        self.text += other.text
+        self.numbers += other.numbers
+
+
+def as_utf8(data: bytes) -> tuple[bytes, Repairs]:
+    """The bytes with everything that is not UTF-8 replaced."""
+    if data.isascii():
+        return data, Repairs()
+    text = data.decode("utf-8", "replace")
+    replaced = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
+    return (text.encode(), Repairs(text=replaced)) if replaced else (data, Repairs())
+
+
+def mended(data: bytes) -> tuple[bytes, Repairs]:
+    """JSON text with all mendable faults mended; the text must begin outside a string."""
+    data, repairs = as_utf8(data)
+
+    def token(match: re.Match[bytes]) -> bytes:
+        word = match.group()
+        if not word.startswith(b'"'):
+            repairs.numbers += 1
+            return b"null"
+        if not _SUSPICIOUS.search(word):
+            return word
+        try:
+            value: str = json.loads(word, strict=False)
+        except ValueError:
+            return word
+        whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        repairs.text += whole != value
+        return msgspec.json.encode(whole)
+
+    return _TOKEN.sub(token, data), repairs

@@ -1,0 +1,276 @@
+"""Chrome Trace Event JSON as a stream: blocks of events, and the fields that stand around them.
+
+Memory does not grow with the file. Events are decoded a block at a time, only in the fields
+that a reader may want. A block ends where an event ends, and that is guessed and proven: text cut
+at a wrong place never decodes. Only where no guess decodes is the block mended, and then walked
+event by event, so that one broken event costs that event.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import msgspec
+
+from bubblescope.trace.json_repair import Repairs, as_utf8, mended
+from bubblescope.trace.json_window import BETWEEN, BETWEEN_DOCUMENTS, MalformedError, Window
+
+_FIRST_BLOCK = 1 << 16
+_BLOCK = 1 << 20
+#: An event longer than this is left out.
+_LONGEST_EVENT = 1 << 22
+#: A field around the events longer than this is left out.
+_LONGEST_FIELD = 1 << 26
+_MOST_DOCUMENTS = 1000
+#: So many broken elements and not one event: whatever it is, it is no list of events.
+_HOPELESS = 1000
+#: How many boundaries behind a broken event are tried to find the next good one.
+_MOST_RESUMPTIONS = 64
+#: Boundaries are looked for here first: in the last bytes of a block.
+_TAIL = 1 << 14
+_CLOSE = ord("]")
+_CUT = "the file ends before its JSON does"
+
+#: Where an event may end: before the next one, at the end of the array, at the end of the text.
+_BOUNDARY = re.compile(rb"\}(?=\s*(?:,\s*\{|\]|,?\s*\Z))")
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
+#: Which of the last boundaries are tried: the last, then ever further back.
+_TRIES = (1, 2, 4, 8, 16, 32)
+
+Scalar = str | int | float | bool | None
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event; numbers that must stay exact and arguments are left as the file writes them."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: Scalar = None
+    pid: Scalar = None
+    tid: Scalar = None
+    ts: msgspec.Raw = msgspec.Raw(b"")
+    dur: msgspec.Raw = msgspec.Raw(b"")
+    args: msgspec.Raw = msgspec.Raw(b"null")
+
+
+@dataclass(frozen=True)
+class DocumentStart:
+    """A JSON document begins."""
+
+
+@dataclass(frozen=True)
+class EventsStart:
+    """The list of events of the present document begins."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of the present document beside its events, as JSON text; None where it is too long."""
+
+    key: str
+    value: bytes | None
+
+
+Item = DocumentStart | EventsStart | Field | list[Event]
+
+
+@dataclass
+class Damage:
+    """What could not be read. Offsets count uncompressed bytes.
+
+    broken: events left out, the first of them at `broken_at`.
+    field: where a field beside the events made no sense, so that it and its neighbours are lost.
+    cut: where reading ended although more should have come, and why.
+    """
+
+    repairs: Repairs = field(default_factory=Repairs)
+    broken: int = 0
+    broken_at: int = 0
+    field: int | None = None
+    cut: tuple[int, str] | None = None
+
+    def leave_out(self, offset: int) -> None:
+        self.broken_at = self.broken_at if self.broken else offset
+        self.broken += 1
+
+
+_decoder = msgspec.json.Decoder(list[Event])
+_scanner = json.JSONDecoder(strict=False)
+
+
+def read_json(window: Window, damage: Damage) -> Iterator[Item]:
+    """Everything in the file, in order; what is wrong with it is added to `damage`.
+
+    Raises nothing for any content: reading ends where nothing more can be made of it.
+    """
+    documents = 0
+    try:
+        while first := window.peek(BETWEEN_DOCUMENTS):
+            if first not in (b"{", b"["):
+                raise MalformedError("what follows is no JSON")
+            if documents == _MOST_DOCUMENTS:
+                raise MalformedError(f"more than {_MOST_DOCUMENTS} JSON documents in one file")
+            documents += 1
+            window.position += 1
+            yield DocumentStart()
+            if first == b"{":
+                yield from _object(window, damage)
+            else:
+                yield EventsStart()
+                yield from _events(window, damage, may_stay_open=True)
+    except MalformedError as problem:
+        damage.cut = (window.offset, str(problem))
+    if window.broken:
+        damage.cut = (window.offset, window.broken)
+
+
+def _object(window: Window, damage: Damage) -> Iterator[Item]:
+    """The fields of an object whose brace is behind us, through its closing brace."""
+    while (first := window.peek(BETWEEN)) != b"}":
+        if not first:
+            raise MalformedError(_CUT)
+        begin = window.offset
+        try:
+            key = window.key()
+            events = key == "traceEvents" and window.peek() == b"["
+            value = None if events else window.value(_LONGEST_FIELD)
+        except MalformedError:
+            damage.field = begin if damage.field is None else damage.field
+            if not window.find(_EVENTS_KEY):
+                raise
+            events = True
+        if events:
+            window.position += 1
+            yield EventsStart()
+            yield from _events(window, damage, may_stay_open=False)
+        else:
+            yield Field(key, value)
+    window.position += 1
+
+
+def _events(window: Window, damage: Damage, may_stay_open: bool) -> Iterator[Item]:
+    """The events of a list whose bracket is behind us, through its closing bracket.
+
+    The Chrome format lets a bare list end without its bracket.
+    """
+    size = _FIRST_BLOCK
+    none_yet = True
+    while (first := window.peek(BETWEEN)) != b"]":
+        if not first and may_stay_open:
+            return
+        if not first:
+            raise MalformedError(_CUT)
+        window.fill(size)
+        events = _block(window, size, damage)
+        if events is None:
+            events = _walk(window, size, damage)
+        if events is not None:
+            none_yet = none_yet and not events
+            if none_yet and damage.broken > _HOPELESS:
+                raise MalformedError("a list that holds no events")
+            yield events
+            size = min(2 * size, max(size, _BLOCK))
+        elif size < _LONGEST_EVENT:
+            size *= 2
+        else:
+            damage.leave_out(window.offset)
+            window.value(0)
+    window.position += 1
+
+
+def _block(window: Window, size: int, damage: Damage) -> list[Event] | None:
+    """The events of the block up to a boundary that proves right, or None."""
+    chunk = window.head(size)
+    ends = _boundaries(chunk)
+    for mend in (as_utf8, mended):
+        for end in ends:
+            body, repairs = mend(chunk[:end])
+            events = _decoded(body)
+            if events is not None:
+                window.position += end
+                damage.repairs.add(repairs)
+                return events
+    return None
+
+
+def _boundaries(chunk: bytes) -> list[int]:
+    """Some of the places, the last first, where an event may end."""
+    tail = max(0, len(chunk) - _TAIL)
+    found = [match.end() for match in _BOUNDARY.finditer(chunk, tail)]
+    if len(found) < _TRIES[-1] and tail:
+        found = [match.end() for match in _BOUNDARY.finditer(chunk)]
+    return [found[-back] for back in _TRIES if back <= len(found)]
+
+
+def _decoded(body: bytes) -> list[Event] | None:
+    try:
+        return _decoder.decode(b"[%b]" % body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _walk(window: Window, size: int, damage: Damage) -> list[Event] | None:
+    """The events of the block one by one, without the broken ones; None if it takes more text."""
+    chunk = window.head(size)
+    text = chunk.decode("latin-1")  # one character a byte, so that places in both are the same
+    last = window.at_end(size)
+    events: list[Event] = []
+    place = 0
+    while (begin := _next(chunk, place)) < len(chunk) and chunk[begin] != _CLOSE:
+        end, readable = _element_end(chunk, text, begin)
+        if end is None or (not readable and not last and len(chunk) - begin < _TAIL):
+            break
+        found = _mended_events(chunk[begin:end], damage)
+        if found is None:
+            damage.leave_out(window.offset + begin)
+        events += found or []
+        place = end
+    if not place and last:
+        raise MalformedError("the file ends inside an event")
+    window.position += place
+    return events if place else None
+
+
+def _next(chunk: bytes, place: int) -> int:
+    match = BETWEEN.match(chunk, place)
+    return match.end() if match else place
+
+
+def _element_end(chunk: bytes, text: str, begin: int) -> tuple[int | None, bool]:
+    """Where the element of the list ends, and whether it is well formed up to there."""
+    try:
+        return _scanner.raw_decode(text, begin)[1], True
+    except RecursionError:
+        broken = begin
+    except json.JSONDecodeError as error:
+        broken = error.pos
+    return _resumption(chunk, text, broken), False
+
+
+def _resumption(chunk: bytes, text: str, broken: int) -> int | None:
+    """The end of a broken event: the first boundary that an event follows, or the list's end."""
+    otherwise = None
+    for match in islice(_BOUNDARY.finditer(chunk, broken), _MOST_RESUMPTIONS):
+        begin = _next(chunk, match.end())
+        if chunk[begin : begin + 1] != b"{":
+            otherwise = otherwise or match.end()
+            continue
+        try:
+            value = _scanner.raw_decode(text, begin)[0]
+        except (ValueError, RecursionError):
+            continue
+        if "ph" in value:
+            return match.end()
+    return otherwise
+
+
+def _mended_events(body: bytes, damage: Damage) -> list[Event] | None:
+    mended_body, repairs = mended(body)
+    events = _decoded(mended_body)
+    if events is not None:
+        damage.repairs.add(repairs)
+    return events

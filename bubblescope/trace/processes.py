@@ -1,0 +1,120 @@
+"""The processes that wrote a recording: each one's rank, stage, clock and slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bubblescope.trace.facts import Facts, facts_in
+from bubblescope.trace.part import DEVICE_CODES, HOST_RANGE, KERNEL, OTHER, Part
+from bubblescope.trace.ranks import Place, place_in, rank_along
+
+#: Slices further than this from the median of their document are no part of it.
+DAY_NS = 24 * 3600 * 1_000_000_000
+
+Columns = dict[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document of the input: the file it stands in, and what was kept of it."""
+
+    file: str
+    part: Part
+
+
+@dataclass(frozen=True)
+class Process:
+    """A document and what is known of the process that wrote it.
+
+    number: its position among the documents.
+    lanes: pid and tid, as text, that the column `lane` refers to.
+    columns: see `Part.columns`; times are absolute.
+    lanes_are_devices: the trace names no categories, so that every lane is taken as a device.
+    outliers: slices left out since they lie far away from all others.
+    """
+
+    number: int
+    file: str
+    part: Part
+    facts: Facts
+    lanes: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+    columns: Columns
+    rank: int | None
+    stage: int | None
+    lanes_are_devices: bool
+    outliers: int
+
+    @property
+    def middle_ns(self) -> int | None:
+        """A time in the middle of what it recorded; None where it recorded no slice."""
+        return int(np.median(self.columns["begin_ns"])) if len(self.columns["begin_ns"]) else None
+
+
+def processes_in(documents: Sequence[Document]) -> list[Process]:
+    """What wrote the documents, one process each."""
+    places = [_place(document) for document in documents]
+    tp_size = max((place.tp for place in places if place.tp is not None), default=0) + 1
+    processes = []
+    for number, (document, place) in enumerate(zip(documents, places, strict=True)):
+        process = _process(number, document)
+        rank = next(
+            (r for r in (process.facts.rank, place.rank, rank_along(place, tp_size)) if r is not None), None
+        )
+        processes.append(replace(process, rank=rank, stage=place.pp))
+    return processes
+
+
+def _place(document: Document) -> Place:
+    """What the file's name tells, and where it does not, the names that the processes bear."""
+    place = place_in(document.file)
+    for name in document.part.process_names.values():
+        told = place_in(name)
+        place = Place(*(b if a is None else a for a, b in zip(_axes(place), _axes(told), strict=True)))
+    return place
+
+
+def _axes(place: Place) -> tuple[int | None, ...]:
+    return place.rank, place.pp, place.tp, place.dp
+
+
+def _process(number: int, document: Document) -> Process:
+    part = document.part
+    facts = facts_in(part.fields)
+    columns = part.columns()
+    lanes_are_devices = part.uncategorised and not part.on_device
+    codes = columns["code"].copy()
+    codes[codes == OTHER] = KERNEL if lanes_are_devices else HOST_RANGE
+    columns["code"] = codes
+    near = _near(columns)
+    columns = {name: values[near] for name, values in columns.items()}
+    for name in ("begin_ns", "end_ns"):
+        columns[name] = columns[name] + (facts.base_ns or 0)
+    return Process(
+        number=number,
+        file=document.file,
+        part=part,
+        facts=facts,
+        lanes=tuple((str(pid), str(tid)) for pid, tid in part.lanes),
+        names=tuple("" if name is None else str(name) for name in part.names),
+        columns=columns,
+        rank=None,
+        stage=None,
+        lanes_are_devices=lanes_are_devices,
+        outliers=int((~near).sum()),
+    )
+
+
+def _near(columns: Columns) -> np.ndarray[Any, Any]:
+    """Which slices lie within a day of the median: a slice at time 0 would stretch the window to 1970."""
+    begins = columns["begin_ns"]
+    of_device = begins[columns["code"] < DEVICE_CODES]
+    if not len(begins):
+        return np.ones(0, dtype=bool)
+    median = np.median(of_device if len(of_device) else begins)
+    near: np.ndarray[Any, Any] = (begins > median - DAY_NS) & (columns["end_ns"] < median + DAY_NS)
+    return near
