@@ -9,14 +9,22 @@ import pandas as pd
 
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.activity import Activity, activities
-from bubblescope.analyzers.blame import blame
+from bubblescope.analyzers.blame import blame, culprits
 from bubblescope.analyzers.bursts import bursts
 from bubblescope.analyzers.concurrency import concurrency, ideal_bubble_ratio
 from bubblescope.analyzers.layers import layers
 from bubblescope.analyzers.microbatches import activation_sends, handovers, phase_marks, stage_spans
 from bubblescope.analyzers.operations import operations
 from bubblescope.analyzers.pipeline import Pipeline, pipeline
-from bubblescope.analyzers.results import BLAME, BURSTS, CONCURRENCY, Analysis, DeviceStates, Options, Stage
+from bubblescope.analyzers.results import (
+    BURSTS,
+    CONCURRENCY,
+    CULPRITS,
+    Analysis,
+    DeviceStates,
+    Options,
+    Stage,
+)
 from bubblescope.analyzers.states import timeline, totals
 from bubblescope.analyzers.stragglers import stragglers
 from bubblescope.analyzers.ttft import request_breakdowns
@@ -43,6 +51,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     held, layers_from, layers_lost = (
         layers(trace, stages, spans, options.partition) if is_pipeline else ({}, None, ())
     )
+    blamed = culprits(states, split.waits, stages, leaders) if is_pipeline else frames.empty(CULPRITS)
     device_states = tuple(
         DeviceStates(device, stages.stage_of[device], totals(states, device) if len(act.work) else {})
         for device, act in enumerate(acts)
@@ -60,11 +69,12 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         bubble_ratio=_bubble_ratio([device_states[device] for device in leaders], window),
         ideal_bubble_ratio=ideal_bubble_ratio(len(leaders), spans, inside) if is_pipeline else None,
         bursts=inside,
-        blame=blame(states, split.waits, stages, leaders) if is_pipeline else frames.empty(BLAME),
+        blame=blame(blamed),
         concurrency=concurrency([acts[device].compute for device in leaders], window)
         if is_pipeline
         else frames.empty(CONCURRENCY),
         spans=spans,
+        culprits=blamed,
         requests=request_breakdowns(trace, stages, spans, states, leaders),
         stragglers=stragglers(trace, stages, spans, acts, ops.frame, held) if is_pipeline else (),
         lost=(

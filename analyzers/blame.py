@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.pipeline import Pipeline
-from bubblescope.analyzers.results import BLAME
+from bubblescope.analyzers.results import BLAME, CULPRITS
 from bubblescope.trace import frames
 from bubblescope.trace.frames import UNKNOWN
 
@@ -33,26 +33,46 @@ class _Behaviour:
     hint: NDArray[np.object_]
 
 
-def blame(
+def culprits(
     timeline: pd.DataFrame, waits: pd.DataFrame, pipeline: Pipeline, leaders: Sequence[int]
 ) -> pd.DataFrame:
-    """Starved, blocked and host time of each stage's leading device by culprit (schema BLAME)."""
+    """Who is to blame for each starved, blocked and host stretch of the leading devices (schema CULPRITS)."""
     behaviours = {
         int(device): _behaviour(int(device), timeline, waits) for device in timeline["device"].unique()
     }
-    rows: list[tuple[int, int, str, int]] = []
+    parts: list[pd.DataFrame] = []
     for device in leaders:
         stage = pipeline.stage_of[device]
         assert stage is not None
         behaviour = behaviours[device]
-        own = behaviour.times[behaviour.state == "host"]
-        rows.append((stage, stage, "host", iv.total(own)))
         waiting = behaviour.times[np.isin(behaviour.state, _WAITING)]
-        rows.extend((stage, *verdict) for verdict in _resolve(device, waiting, behaviours, pipeline))
-    pieces = pd.DataFrame(rows, columns=list(BLAME.columns))
-    summed = pieces.groupby(["waiting_stage", "culprit_stage", "cause"])["ns"].sum().reset_index()
-    summed = summed[summed["ns"] > 0].sort_values(["waiting_stage", "ns"], ascending=[True, False])
-    return frames.checked(BLAME, summed)
+        found = _resolve(device, waiting, behaviours, pipeline)
+        found.append((stage, "host", behaviour.times[behaviour.state == "host"]))
+        parts.extend(_rows(stage, *verdict) for verdict in found)
+    if not parts:
+        return frames.empty(CULPRITS)
+    rows = pd.concat(parts, ignore_index=True)
+    return frames.checked(CULPRITS, rows.sort_values(["waiting_stage", "begin_ns"], kind="stable"))
+
+
+def blame(culprits: pd.DataFrame) -> pd.DataFrame:
+    """Waiting time of each stage by culprit and cause (schema BLAME), the longest first."""
+    keys = ["waiting_stage", "culprit_stage", "cause"]
+    pieces = culprits[keys].assign(ns=culprits["end_ns"] - culprits["begin_ns"])
+    summed = pieces.groupby(keys, observed=True)["ns"].sum().reset_index()
+    return frames.checked(BLAME, summed.sort_values(["waiting_stage", "ns"], ascending=[True, False]))
+
+
+def _rows(stage: int, culprit: int, cause: str, times: iv.Intervals) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "waiting_stage": stage,
+            "culprit_stage": culprit,
+            "cause": cause,
+            "begin_ns": times[:, 0],
+            "end_ns": times[:, 1],
+        }
+    )
 
 
 def _behaviour(device: int, timeline: pd.DataFrame, waits: pd.DataFrame) -> _Behaviour:
@@ -79,9 +99,9 @@ def _behaviour(device: int, timeline: pd.DataFrame, waits: pd.DataFrame) -> _Beh
 
 def _resolve(
     device: int, waiting: iv.Intervals, behaviours: dict[int, _Behaviour], pipeline: Pipeline
-) -> list[tuple[int, str, int]]:
-    """Culprit stage, cause and length of every piece of the waiting time."""
-    found: list[tuple[int, str, int]] = []
+) -> list[tuple[int, str, iv.Intervals]]:
+    """Culprit stage and cause of every part of the waiting time."""
+    found: list[tuple[int, str, iv.Intervals]] = []
     pieces = [(device, UNKNOWN, waiting)]
     for _ in range(len(behaviours) + 1):
         following: dict[tuple[int, int], list[iv.Intervals]] = {}
@@ -96,12 +116,12 @@ def _resolve(
                     if verdict is None:
                         following.setdefault((awaited, blamed), []).append(next_times)
                     elif len(next_times):
-                        found.append((*verdict, iv.total(next_times)))
+                        found.append((*verdict, next_times))
         pieces = [(awaited, first, iv.merge(*parts)) for (awaited, first), parts in following.items()]
         pieces = [piece for piece in pieces if len(piece[2])]
         if not pieces:
             return found
-    found.extend((_stage(pipeline, first), "follow_on", iv.total(times)) for _, first, times in pieces)
+    found.extend((_stage(pipeline, first), "follow_on", times) for _, first, times in pieces)
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from bubblescope.trace.frames import Schema
+from bubblescope.trace.frames import Schema, empty
 from bubblescope.trace.model import Lost, Trace
 
 #: In the order in which they are decided: the first that holds wins, "host" is the rest.
@@ -32,6 +32,20 @@ TIMELINE = Schema(
 BLAME = Schema(
     "blame",
     {"waiting_stage": "int32", "culprit_stage": "int32", "cause": CAUSES, "ns": "int64"},
+)
+
+#: Who was to blame when: one row per stretch of a stage's waiting that has one culprit. BLAME is its
+#: sum.
+CULPRITS = Schema(
+    "culprits",
+    {
+        "waiting_stage": "int32",
+        "culprit_stage": "int32",
+        "cause": CAUSES,
+        "begin_ns": "time",
+        "end_ns": "time",
+    },
+    intervals=True,
 )
 
 #: The stretches of the window in which a request was open. `inferred`: from quiet devices.
@@ -156,6 +170,7 @@ class Analysis:
     blame: pd.DataFrame
     concurrency: pd.DataFrame
     spans: pd.DataFrame
+    culprits: pd.DataFrame = field(default_factory=lambda: empty(CULPRITS))
     requests: tuple[RequestBreakdown, ...] = ()
     stragglers: tuple[Straggler, ...] = ()
     findings: tuple[Finding, ...] = ()
