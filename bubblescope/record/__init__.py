@@ -1,0 +1,1 @@
+"""Recording: starting an engine with collectors in place, and merging what they wrote."""

@@ -1,0 +1,179 @@
+"""Stages, and the spans, instants and counters that belong to one."""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+
+from . import ranges, recording
+from .layout import (
+    CLOCKS,
+    COMPLETE,
+    COUNTER,
+    COUNTER_SLOT,
+    INSTANT,
+    INSTANT_SLOT,
+    KINDS,
+    LONGEST_NAME,
+    OPEN,
+    OPEN_SPAN_SLOT,
+    PHASES,
+    SPAN,
+    SPAN_SLOT,
+    UNKNOWN,
+)
+from .spoolfile import NoRoomError, SpoolFile
+from .writer import Writer
+
+_KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+_PHASE_NUMBERS = {phase: number for number, phase in enumerate(PHASES)}
+_HOST_CLOCK = CLOCKS.index("host")
+_pack = SPAN_SLOT.pack_into
+_pack_open = OPEN_SPAN_SLOT.pack_into
+
+
+class Span:
+    """A piece of work: `with stage.span(...)`, or `begin()` and `end()`, on whatever thread.
+
+    What is known only later (bytes, tokens, ...) is set as an attribute before the end. The begin
+    is written at once, so that a span in which its process was killed is known too.
+    """
+
+    __slots__ = (
+        "_file", "_offset", "_range", "_stage", "_writer", "begin_ns", "bytes", "kind", "microbatch", "peer",
+        "phase", "prefix", "step", "tokens",
+    )  # fmt: skip
+
+    def __init__(
+        self, stage: Stage, writer: Writer, kind: str, phase: str, step: int, microbatch: int, tokens: int,
+        prefix: int, peer: int, bytes: int,
+    ) -> None:  # fmt: skip
+        self._stage = stage
+        self._writer = writer
+        self._file: SpoolFile | None = None
+        self.kind = kind
+        self.phase = phase
+        self.step = step
+        self.microbatch = microbatch
+        self.tokens = tokens
+        self.prefix = prefix
+        self.peer = peer
+        self.bytes = bytes
+
+    def begin(self) -> Span:
+        """Begin now."""
+        stage = self._stage
+        try:
+            file = self._writer.file
+            offset = next(file.offsets)
+            if offset >= file.end:
+                file = self._writer.next_file(file)
+                offset = next(file.offsets)
+                if offset >= file.end:
+                    raise NoRoomError
+            self._file = file
+            self._offset = offset
+            self._range = stage.ranges.start(self.kind) if stage.ranges is not None else None
+            self.begin_ns = begin_ns = monotonic_ns()
+            _pack_open(
+                file.buffer, offset, self.microbatch, begin_ns, stage.number, self.peer,
+                _KIND_NUMBERS[self.kind], SPAN, OPEN,
+            )  # fmt: skip
+        except Exception as error:
+            self._give_up(error)
+        return self
+
+    def end(self, *_: object) -> None:
+        """End now."""
+        file = self._file
+        if file is None or file.process is not self._writer.process:  # the latter: begun before a fork
+            return
+        stage = self._stage
+        try:
+            _pack(
+                file.buffer, self._offset, self.step, self.microbatch, self.bytes, self.begin_ns,
+                monotonic_ns(), self.tokens, self.prefix, stage.layer_begin, stage.layer_end, stage.number,
+                self.peer, _KIND_NUMBERS[self.kind], _PHASE_NUMBERS[self.phase], _HOST_CLOCK, SPAN, COMPLETE,
+            )  # fmt: skip
+            if stage.ranges is not None:
+                stage.ranges.end(self._range)
+        except Exception as error:
+            self._give_up(error)
+
+    __enter__ = begin
+    __exit__ = end
+
+    def _give_up(self, error: Exception) -> None:
+        if self._file is not None:
+            self._file.void(self._offset)
+            self._file = None
+        recording.lost(error)
+
+
+class SilentSpan(Span):
+    """The span of a process that does not record."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pass
+
+    def __setattr__(self, name: str, value: object) -> None:
+        pass
+
+    def begin(self) -> Span:
+        return self
+
+    def end(self, *_: object) -> None:
+        pass
+
+    __enter__ = begin
+    __exit__ = end
+
+
+_SILENT = SilentSpan()
+
+
+class Stage:
+    """A stage of the pipeline as this process runs it; made by `stage()`.
+
+    One process may have several. Stages of one number in several processes are one stage.
+    """
+
+    def __init__(self, number: int, layers: tuple[int, int]) -> None:
+        self.number = number
+        self.layer_begin, self.layer_end = layers
+        self.ranges = ranges.find() if recording.writer is not None else None
+
+    def span(
+        self, kind: str, *, phase: str = "unknown", step: int = UNKNOWN, microbatch: int = UNKNOWN,
+        tokens: int = UNKNOWN, prefix: int = UNKNOWN, peer: int = UNKNOWN, bytes: int = UNKNOWN,
+    ) -> Span:  # fmt: skip
+        """A span to be begun.
+
+        kind: what is done, one of `KINDS`.
+        phase: one of `PHASES`.
+        step, microbatch: the scheduler's step; the id that all stages share for these tokens.
+        tokens, prefix: new tokens, and those already in the KV cache before them.
+        peer: the other stage of a recv, send or copy.
+        bytes: the size of what is moved.
+        """
+        writer = recording.writer
+        if writer is None:
+            return _SILENT
+        return Span(self, writer, kind, phase, step, microbatch, tokens, prefix, peer, bytes)
+
+    def instant(self, name: str) -> None:
+        """Mark this moment."""
+        now = monotonic_ns()
+        recording.write(
+            lambda file: file.put(INSTANT_SLOT, now, file.text(name, LONGEST_NAME), self.number, INSTANT)
+        )
+
+    def counter(self, name: str, value: float) -> None:
+        """Note a value now; the name carries its unit, for example "sm_clock_mhz"."""
+        now = monotonic_ns()
+        recording.write(
+            lambda file: file.put(
+                COUNTER_SLOT, now, value, file.text(name, LONGEST_NAME), self.number, COUNTER
+            )
+        )
