@@ -18,12 +18,10 @@ def nanoseconds(text: bytes) -> int | None:
     More than three decimals are rounded, halves away from zero. None where it is no number or
     lies outside what int64 nanoseconds can hold.
     """
-    value: int | None
     whole, _, fraction = text.partition(b".")
-    if len(fraction) <= 3 and whole.isdigit() and (not fraction or fraction.isdigit()):
-        value = int(whole[:40] + fraction.ljust(3, b"0"))
-    else:
-        value = _rounded(text.strip(b'"'), 3)
+    digits = whole + fraction.ljust(3, b"0")
+    usual = len(fraction) <= 3 and digits.isdigit() and len(digits) < 40
+    value = int(digits) if usual else _rounded(text.strip(b'"'), 3)
     return value if value is not None and -LIMIT < value < LIMIT else None
 
 
@@ -40,8 +38,8 @@ def _rounded(text: bytes, places: int) -> int | None:
 
 def whole_number(value: Any) -> int | None:
     """The integer that a decoded JSON value holds, also as text; None where it holds none."""
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    is_whole = isinstance(value, float) and value.is_integer()
-    is_text = isinstance(value, str) and _INTEGER.fullmatch(value) is not None
-    number: int | None = int(value) if is_number or is_whole or is_text else None
-    return number if number is not None and -LIMIT < number < LIMIT else None
+    is_text = isinstance(value, str) and _INTEGER.fullmatch(value)
+    if not is_text and type(value) is not int and not (isinstance(value, float) and value.is_integer()):
+        return None
+    number = int(value)
+    return number if -LIMIT < number < LIMIT else None

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bubblescope.trace.decimals import nanoseconds, whole_number
+from bubblescope.trace.decimals import LIMIT, nanoseconds, whole_number
 from bubblescope.trace.frames import CATEGORIES, UNKNOWN
 from bubblescope.trace.json_stream import Event, Scalar
 
@@ -53,6 +53,9 @@ _COLUMNS = {
     "lane": "i", "name": "i", "code": "b", "begin_ns": "q", "end_ns": "q", "correlation": "q", "bytes": "q",
     "message": "i",
 }  # fmt: skip
+#: The phases of slices: complete, or begun and ended by two events.
+_HALF = ("B", "E")
+_SLICES = ("X", *_HALF)
 _HALVES = {"lane": "i", "name": "i", "code": "b", "time": "q", "begins": "b"}
 
 
@@ -96,7 +99,7 @@ class Part:
 
     fields: the JSON text of the fields beside the events.
     lanes, names, messages: the distinct values in order of appearance, with their positions.
-    events, slices: how many events of any kind, and how many with a duration, there were in all.
+    slices, others: how many events with a duration there were in all, and how many of other kinds.
     dropped: how many were left out, by reason.
     on_device: whether any of them was work on a device.
     uncategorised: whether none of them had a category.
@@ -108,8 +111,8 @@ class Part:
     lanes: dict[tuple[Scalar, Scalar], int] = field(default_factory=dict)
     names: dict[Scalar, int] = field(default_factory=dict)
     messages: dict[Message, int] = field(default_factory=dict)
-    events: int = 0
     slices: int = 0
+    others: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     on_device: bool = False
     uncategorised: bool = True
@@ -124,63 +127,58 @@ class Part:
     def add(self, events: list[Event]) -> None:
         """Keep what matters of a block of events."""
         code_of = _CODES.get
-        kept = [
-            (event, code)
-            for event in events
-            if (code := code_of(event.cat, OTHER)) >= 0 or event.ph in ("B", "E")
-        ]
+        kept = [e for e in events if code_of(e.cat, OTHER) >= 0 or e.ph in _HALF]
         skipped = len(events) - len(kept)
-        self.events += skipped
         self.slices += skipped
-        finished: list[tuple[Event, int, int, int]] = []
-        for event, code in kept:
-            phase = event.ph
-            if phase is None:
-                continue
-            self.events += 1
-            if phase == "M":
+        self.uncategorised = self.uncategorised and not skipped
+        slices: list[Event] = []
+        for event in kept:
+            if event.ph in _SLICES:
+                slices.append(event)
+            elif event.ph is not None:
+                self.others += 1
                 self._label(event)
-                continue
-            if phase not in ("X", "B", "E"):
-                continue
-            self.slices += 1
-            self.uncategorised = self.uncategorised and not event.cat
-            self.on_device = self.on_device or 0 <= code < DEVICE_CODES
-            if not self._has_room(code):
+        if slices:
+            self._add_slices(slices, [code_of(event.cat, OTHER) for event in slices])
+
+    def _add_slices(self, slices: list[Event], codes: list[int]) -> None:
+        self.slices += len(slices)
+        self.uncategorised = self.uncategorised and not any(event.cat for event in slices)
+        self.on_device = self.on_device or any(0 <= code < DEVICE_CODES for code in codes)
+        whole: list[Event] = []
+        begins, ends = self._columns["begin_ns"], self._columns["end_ns"]
+        for event, code in zip(slices, codes, strict=True):
+            if code >= HOST_OP and not self._has_room(code):
                 continue
             begin = nanoseconds(bytes(event.ts))
             if begin is None:
                 self.dropped["no_time"] += 1
-            elif phase == "X":
-                duration = nanoseconds(bytes(event.dur))
-                if duration is None or duration < 0:
-                    self.dropped["unfinished" if duration is None else "negative"] += 1
-                else:
-                    finished.append((event, code, begin, begin + duration))
-            else:
+            elif event.ph != "X":
                 self._half(event, code, begin)
-        self.uncategorised = self.uncategorised and not skipped
-        self._keep(finished)
+            elif (duration := nanoseconds(bytes(event.dur))) is None:
+                self.dropped["unfinished"] += 1
+            elif duration < 0:
+                self.dropped["negative"] += 1
+            else:
+                whole.append(event)
+                begins.append(begin)
+                ends.append(begin + duration)
+        self._add_facts(whole)
 
     def _has_room(self, code: int) -> bool:
-        if code < HOST_OP:
-            return True
         self.host_ops += code == HOST_OP
         return not self.on_device and (code == OTHER or self.host_ops <= MOST_HOST_OPS)
 
-    def _keep(self, finished: list[tuple[Event, int, int, int]]) -> None:
+    def _add_facts(self, slices: list[Event]) -> None:
+        """Fill the columns beside the times."""
         columns, lanes, names = self._columns, self.lanes, self.names
-        arguments = _decoded_arguments([event.args for event, *_ in finished])
-        columns["lane"].extend(lanes.setdefault((e.pid, e.tid), len(lanes)) for e, *_ in finished)
-        columns["name"].extend(names.setdefault(e.name, len(names)) for e, *_ in finished)
-        columns["code"].extend(code for _, code, _, _ in finished)
-        columns["begin_ns"].extend(begin for *_, begin, _ in finished)
-        columns["end_ns"].extend(end for *_, end in finished)
-        columns["correlation"].extend(_number(a.correlation) for a in arguments)
-        columns["bytes"].extend(_number(a.bytes) for a in arguments)
-        columns["message"].extend(
-            self._message(a) if a.collective is not None else UNKNOWN for a in arguments
-        )
+        arguments = _decoded_arguments([event.args for event in slices])
+        columns["lane"].extend([lanes.setdefault((e.pid, e.tid), len(lanes)) for e in slices])
+        columns["name"].extend([names.setdefault(e.name, len(names)) for e in slices])
+        columns["code"].extend([_CODES.get(e.cat, OTHER) for e in slices])
+        columns["correlation"].extend([_number(a.correlation) for a in arguments])
+        columns["bytes"].extend([_number(a.bytes) for a in arguments])
+        columns["message"].extend([UNKNOWN if a.collective is None else self._message(a) for a in arguments])
 
     def _message(self, arguments: Arguments) -> int:
         elements = whole_number(arguments.sent) or whole_number(arguments.received)
@@ -196,6 +194,8 @@ class Part:
         return self.messages.setdefault(message, len(self.messages))
 
     def _label(self, event: Event) -> None:
+        if event.ph != "M":
+            return
         text = _decoded_arguments([event.args])[0].name
         if not isinstance(text, str) or len(self.lane_names) + len(self.process_names) > _MOST_LABELS:
             return
@@ -274,5 +274,7 @@ def _decoded_alone(text: msgspec.Raw) -> Arguments | None:
 
 
 def _number(value: Any) -> int:
+    if type(value) is int and 0 <= value < LIMIT:
+        return value
     number = whole_number(value)
     return UNKNOWN if number is None or number < 0 else number

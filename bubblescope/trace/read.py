@@ -102,7 +102,7 @@ def _read_file(path: Path, advance: Callable[[int], None] | None) -> tuple[list[
         fields: list[str] = []
         parts = list(_parts(window, damage, fields))
     lost = list(_damage_in_words(damage, path))
-    parts = [part for part in parts if part.events]
+    parts = [part for part in parts if part.slices or part.others]
     if not parts:
         raise NotATraceError(_why_nothing(path, fields, damage))
     if not any(part.slices for part in parts):
