@@ -8,12 +8,14 @@ from itertools import groupby
 
 from bubblescope.analyzers.results import Analysis, Stage
 from bubblescope.report.quantities import duration, share
-from bubblescope.report.waits import Wait, active_ns, count, named, waits
+from bubblescope.report.waits import Wait, active_ns, count, named, sentence_case, waits
 
 #: A loss below this share of a stage's time is none worth a sentence of its own.
 WORTH_NAMING = 0.05
 #: Stages whose compute differs by less than this factor are even.
 _EVEN = 1.10
+#: More than this many times the ideal bubble is not what filling and draining cost.
+_FAR_ABOVE = 2.0
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,10 @@ def losses(analysis: Analysis) -> list[Loss]:
     """
     rows = sorted(waits(analysis), key=_cause)
     between = [_of_waits(analysis, list(group)) for _, group in groupby(rows, key=_cause)]
-    between.append(_of_states(analysis, ("transfer",), _TRANSFER))
+    between.append(_transfer(analysis))
     together = sum(loss.ns for loss in between)
     largest = max(_worth_naming(between), key=lambda loss: loss.ns, default=None)
-    ends = _of_states(analysis, ("fill", "drain"), _FILL)
+    ends = _ends(analysis)
     both = [ends] if largest is None else [replace(largest, ns=together), ends]
     named = sorted(_worth_naming(both), key=lambda loss: -loss.ns)
     return [loss for loss in named if 2 * loss.ns >= named[0].ns]
@@ -49,21 +51,38 @@ def _worth_naming(every: Sequence[Loss]) -> list[Loss]:
     return [loss for loss in every if loss.share >= WORTH_NAMING]
 
 
-_FILL = (
-    "has no work {} of the time because the pipeline fills and drains: "
-    "more and smaller chunks per prompt keep it full for longer."
-)
-_TRANSFER = "only moves data {} of the time: the link is what costs most."
+def _transfer(analysis: Analysis) -> Loss:
+    total, worst, most = _in_states(analysis, ("transfer",))
+    text = f"{worst} only moves data {share(most)} of the time, and computes nothing meanwhile."
+    return Loss(total, most, text)
 
 
-def _of_states(analysis: Analysis, states: tuple[str, ...], words: str) -> Loss:
-    shares, lost = [], []
-    for stage in analysis.stages:
-        lost.append(sum(stage.states_ns.get(state, 0) for state in states))
-        shares.append(lost[-1] / max(active_ns(stage.states_ns), 1))
+def _ends(analysis: Analysis) -> Loss:
+    """Filling and draining. Only as much of it as an even pipeline has is cured by more microbatches."""
+    total, worst, most = _in_states(analysis, ("fill", "drain"))
+    active = sum(active_ns(stage.states_ns) for stage in analysis.stages)
+    ideal = analysis.ideal_bubble_ratio
+    if ideal is not None and total > _FAR_ABOVE * ideal * active:
+        text = (
+            f"{worst} has no work {share(most)} of the time before its first or after its last microbatch, "
+            f"and filling and draining explain {share(ideal)}: look at how the bursts begin and end."
+        )
+    else:
+        text = (
+            f"{worst} has no work {share(most)} of the time because the pipeline fills and drains: "
+            "more and smaller chunks per prompt keep it full for longer."
+        )
+    return Loss(total, most, text)
+
+
+def _in_states(analysis: Analysis, states: tuple[str, ...]) -> tuple[int, str, float]:
+    """Of the states: their ns on all stages, and the stage with the largest share, with that share."""
+    lost = [sum(stage.states_ns.get(state, 0) for state in states) for stage in analysis.stages]
+    shares = [
+        ns / max(active_ns(stage.states_ns), 1) for ns, stage in zip(lost, analysis.stages, strict=True)
+    ]
     worst = max(range(len(shares)), key=shares.__getitem__)
-    name = _upper(named(analysis, analysis.stages[worst].stage))
-    return Loss(sum(lost), shares[worst], f"{name} {words.format(share(shares[worst]))}")
+    return sum(lost), sentence_case(named(analysis, analysis.stages[worst].stage)), shares[worst]
 
 
 def _cause(wait: Wait) -> tuple[int, str]:
@@ -73,7 +92,7 @@ def _cause(wait: Wait) -> tuple[int, str]:
 def _of_waits(analysis: Analysis, group: Sequence[Wait]) -> Loss:
     """Everything that one stage holds up in one way; the one that waits longest is named."""
     worst = max(group, key=lambda wait: wait.share)
-    text = f"{_upper(_clause(analysis, worst))}.{_also(group, worst)}"
+    text = f"{sentence_case(_clause(analysis, worst))}.{_also(group, worst)}"
     return Loss(sum(wait.ns for wait in group), worst.share, text)
 
 
@@ -110,7 +129,7 @@ def _clause(analysis: Analysis, wait: Wait) -> str:
         "token": f"for the tokens that {whom} samples: too few batches are in flight",
         "follow_on": f"for {whom}, which itself waits, and who is first in that chain cannot be resolved",
     }
-    unknown = f"for {whom}, and what holds that stage up cannot be told"
+    unknown = f"for {whom}, and the recording does not show what held that stage up"
     return f"{who} waits {how_long} {reasons.get(wait.cause, unknown)}"
 
 
@@ -147,7 +166,3 @@ def _uneven(waiting: Stage, culprit: Stage, longer: str) -> str:
     if culprit.layers > waiting.layers:
         return f"which computes {layers}: the split is uneven"
     return f"which takes {longer} for its {layers}: it is slower, and the split does not make up for that"
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

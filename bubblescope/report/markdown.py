@@ -52,7 +52,7 @@ def _states(page: Page, rows: tuple[Row, ...]) -> Iterator[str]:
         ),
         numbers,
     )
-    yield f"In {page.unit.name}; % of the time in which a request was open, idle of the whole window.\n"
+    yield f"In {page.unit.name}; {page.note}.\n"
 
 
 def _cell(page: Page, row: Row, state: str) -> str:

@@ -18,7 +18,7 @@ from bubblescope.report.quantities import Unit, duration, percent, share
 from bubblescope.report.requests import requests
 from bubblescope.report.section import Line, Section
 from bubblescope.report.verdict import Verdict, verdict
-from bubblescope.report.waits import active_ns, count, devices_of, sentence, waits
+from bubblescope.report.waits import active_ns, count, devices_of, sentence, sentence_case, waits
 
 _ENGINES = {"vllm": "vLLM", "sglang": "SGLang"}
 _SOURCES = {
@@ -68,6 +68,12 @@ class Page:
     window_ns: tuple[int, int]
     offset_ns: int
     sections: tuple[Section, ...]
+
+    @property
+    def note(self) -> str:
+        """What the percentages of `figures` are of."""
+        idle = ", idle of the whole window" if "idle" in self.states else ""
+        return f"% of the time in which a request was open{idle}"
 
     def figures(self, row: Row, state: str) -> tuple[str, str]:
         """The row's time in a state, in `unit`, and in percent; "" where there is nothing to say."""
@@ -203,21 +209,28 @@ def _concurrency(analysis: Analysis) -> Section | None:
     lines = [Line(f"Of the window: {each}")]
     active = sum(active_ns(stage.states_ns) for stage in analysis.stages)
     if active:
-        mean = len(analysis.stages) * sum(stage.states_ns["compute"] for stage in analysis.stages) / active
+        mean = (
+            len(analysis.stages)
+            * sum(stage.states_ns.get("compute", 0) for stage in analysis.stages)
+            / active
+        )
         lines.insert(0, Line(f"While a request is open, {mean:.2f} of {len(analysis.stages)} on average"))
     return Section("Stages computing at once", tuple(lines))
 
 
 def _stragglers(analysis: Analysis) -> Section | None:
     shown = sorted(analysis.stragglers, key=lambda each: -each.excess_ns)
-    lines = (Line(f"{visible(each.text)} (+{duration(each.excess_ns)})") for each in shown)
+    lines = (Line(f"{sentence_case(visible(each.text))} (+{duration(each.excess_ns)})") for each in shown)
     return _listed("Slower than their peers", lines)
 
 
 def _findings(analysis: Analysis) -> Section | None:
     shown = sorted(analysis.findings, key=lambda each: -each.ns)
     lines = (
-        Line(f"{visible(each.text)} ({duration(each.ns)})", None if each.flag is None else visible(each.flag))
+        Line(
+            f"{sentence_case(visible(each.text))} ({duration(each.ns)})",
+            None if each.flag is None else visible(each.flag),
+        )
         for each in shown
     )
     return _listed("Worth knowing", lines)

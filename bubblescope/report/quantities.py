@@ -56,6 +56,9 @@ def share(ratio: float | None) -> str:
     if ratio is None:
         return "unknown"
     value = 100 * ratio
+    if 99.5 <= value < 100:
+        # Not 100 %, which would say that nothing is missing.
+        return f"{min(value, 99.9):.1f} %"
     if value == 0 or value >= 9.95:
         return f"{value:.0f} %"
     return f"{value:.1f} %" if value >= 0.05 else "<0.1 %"

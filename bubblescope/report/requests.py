@@ -114,5 +114,6 @@ def _bursts(analysis: Analysis, origin_ns: int) -> Section | None:
         numbers=frozenset({"#", f"begin {unit.name}", f"end {unit.name}", "lasts"}),
     )
     more = len(rows) - _MOST
-    lines = (Line(f"The first {_MOST} of {len(rows)} bursts"),) if more > 0 else ()
-    return Section("Bursts of work (no request is recorded)", lines, table)
+    lines = [Line(f"The first {_MOST} of {len(rows)} bursts")] if more > 0 else []
+    lines.append(Line("The second alone:", "--window request:2"))
+    return Section("Bursts of work (no request is recorded)", tuple(lines), table)

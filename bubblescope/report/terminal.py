@@ -50,16 +50,13 @@ def _parts(page: Page, marks: Mapping[str, str]) -> Iterator[RenderableType]:
         yield Padding(_legend(page, marks), _INDENT)
         yield _title(f"Time in each state, {page.unit.name}")
         yield Padding(StatesTable(page, page.rows), _INDENT)
-        yield Padding(Text(_NOTE, style="dim"), _INDENT)
+        yield Padding(Text(page.note, style="dim"), _INDENT)
     if page.states and page.ranks:
         yield _title(f"Every rank, {page.unit.name}")
         yield Padding(StatesTable(page, page.ranks), _INDENT)
     for section in page.sections:
         yield _title(section.title)
         yield Padding(_section(section), _INDENT)
-
-
-_NOTE = "%: of the time in which a request was open; idle: of the whole window"
 
 
 #: A number and its unit stay on one line. The sign between them is in no text of a page: it is

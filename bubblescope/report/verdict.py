@@ -58,8 +58,11 @@ def _no_pipeline(analysis: Analysis) -> str:
     compute = [states["compute"] / max(active_ns(states), 1) for states in known]
     low, high = share(min(compute)), share(max(compute))
     spread = low if low == high else f"{low} to {high}"
-    devices = count(len(known), "device")
-    return f"No pipeline in this recording: {devices}, computing {spread} of the time{_missing(analysis)}."
+    here = f"{count(len(known), 'device')}, computing {spread} of the time"
+    missing = _missing(analysis)
+    if missing:
+        return f"Too few ranks in this recording to see a pipeline{missing}: {here}."
+    return f"No pipeline in this recording: {here}."
 
 
 def _one_stage(analysis: Analysis, stage: Stage) -> str:
@@ -72,7 +75,7 @@ def _one_stage(analysis: Analysis, stage: Stage) -> str:
 
 def _missing(analysis: Analysis) -> str:
     world, here = analysis.trace.run.world_size, len(analysis.trace.run.devices)
-    return f" ({here} of {world} ranks are in it)" if world is not None and world > here else ""
+    return f" ({here} of {world} ranks)" if world is not None and world > here else ""
 
 
 def _decode_only(analysis: Analysis) -> bool:

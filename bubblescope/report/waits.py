@@ -16,7 +16,7 @@ _REASONS = {
     "host": "waited for {}, whose host was late in launching its work",
     "token": "waited for the sampled tokens of {}",
     "follow_on": "waited for {}, which was itself waiting; for whom cannot be resolved",
-    "unknown": "waited for {}; what held that stage up cannot be told",
+    "unknown": "waited for {}, and the recording does not show what held it up",
 }
 _OWN_REASONS = {
     "host": "had its input, and its own host had not launched the work",
@@ -83,6 +83,11 @@ def named(analysis: Analysis, number: int) -> str:
         return f"stage {number}"
     layers = [] if stage.layers is None else [count(stage.layers, "layer")]
     return f"stage {number} ({', '.join([devices_of(analysis, stage), *layers])})"
+
+
+def sentence_case(text: str) -> str:
+    """The text with a capital at its begin."""
+    return text[:1].upper() + text[1:]
 
 
 def count(number: int, noun: str) -> str:

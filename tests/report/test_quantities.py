@@ -27,7 +27,14 @@ def test_a_duration_has_three_figures_and_its_own_unit(ns: int, said: str) -> No
 
 @pytest.mark.parametrize(
     ("part", "whole", "said"),
-    [(58, 100, "58 %"), (0, 100, "0 %"), (52, 1000, "5.2 %"), (1, 10**6, "<0.1 %"), (3, 0, "-")],
+    [
+        (58, 100, "58 %"),
+        (0, 100, "0 %"),
+        (52, 1000, "5.2 %"),
+        (1, 10**6, "<0.1 %"),
+        (3, 0, "-"),
+        (9996, 10_000, "99.9 %"),
+    ],
 )
 def test_a_small_share_is_not_nothing(part: int, whole: int, said: str) -> None:
     assert percent(part, whole) == said

@@ -237,7 +237,7 @@ def test_stragglers_findings_and_losses_are_listed() -> None:
         lost=(Lost("events", "cut off at byte 4711", 12, True), Lost("requests", "not recorded")),
     )
     seen = words(shown(full, 100))
-    assert "the link is slow (+3.00 ms)" in seen
+    assert "The link is slow (+3.00 ms)" in seen
     assert "Embedding runs on the CPU (40.0 ms) --on-gpu" in seen
     assert "damaged: events: cut off at byte 4711 (12)" in seen
     assert "requests: not recorded" in seen
