@@ -123,17 +123,19 @@ def page(analysis: Analysis, source: str, origin_ns: int | None = None) -> Page:
 
 def _facts(analysis: Analysis, offset_ns: int) -> tuple[str, ...]:
     run = analysis.trace.run
-    begin_ns, end_ns = analysis.window_ns
     engine = _ENGINES.get(run.engine or "", visible(run.engine or "engine unknown", 40))
     if run.engine_version is not None:
         engine += f" {visible(run.engine_version, 40)}"
-    shape = count(len(analysis.stages), "stage") + ", " if analysis.stages else ""
+    shape = [count(len(analysis.stages), "stage")] if analysis.stages else []
+    return (engine, *shape, count(len(analysis.devices), "device"), *_window(analysis, offset_ns))
+
+
+def _window(analysis: Analysis, offset_ns: int) -> tuple[str, ...]:
+    begin_ns, end_ns = analysis.window_ns
+    if end_ns <= begin_ns:
+        return ()
     where = f", starting at {duration(offset_ns)}" if offset_ns else ""
-    return (
-        engine,
-        shape + count(len(analysis.devices), "device"),
-        f"window {duration(end_ns - begin_ns)}{where} ({_SOURCES.get(analysis.window_source, '')})",
-    )
+    return (f"window {duration(end_ns - begin_ns)}{where} ({_SOURCES.get(analysis.window_source, '')})",)
 
 
 def _bubble(analysis: Analysis) -> str | None:
@@ -184,7 +186,7 @@ def _rank(analysis: Analysis, found: DeviceStates) -> str:
 def _blame(analysis: Analysis) -> Section | None:
     """The longest waits; what is left out is counted."""
     found = waits(analysis)
-    if not analysis.stages:
+    if not any(stage.states_ns for stage in analysis.stages):
         return None
     if not found:
         return Section("Who waited for whom", (Line("No stage waited for another."),))

@@ -97,7 +97,9 @@ def _verdict(page: Page) -> Panel:
 
 def _overview(page: Page, marks: Mapping[str, str]) -> Grid:
     """One line per stage: what it is, what it did over the window, how much of it was bubble."""
-    grid = Grid(box=None, expand=True, padding=(0, 2, 0, 0), header_style="dim", show_footer=True)
+    grid = Grid(
+        box=None, expand=True, padding=(0, 2, 0, 0), header_style="dim", show_footer=bool(page.states)
+    )
     staged = any(row.layers for row in page.rows)
     begin_ns, end_ns = page.window_ns
     ends = (duration(page.offset_ns), duration(page.offset_ns + end_ns - begin_ns))
@@ -105,7 +107,7 @@ def _overview(page: Page, marks: Mapping[str, str]) -> Grid:
     grid.add_column("device", overflow="fold", max_width=28)
     if staged:
         grid.add_column("layers", justify="right")
-    grid.add_column("over time", ratio=1, footer=_Axis(*ends) if page.states else "")
+    grid.add_column("over time", ratio=1, footer=_Axis(*ends))
     if staged:
         grid.add_column("bubble", justify="right", no_wrap=True)
     for row in page.rows:

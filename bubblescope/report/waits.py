@@ -44,11 +44,15 @@ def waits(analysis: Analysis) -> list[Wait]:
             culprit=int(row["culprit_stage"]) if row["culprit_stage"] >= 0 else None,
             cause=str(row["cause"]),
             ns=int(row["ns"]),
-            share=row["ns"] / (active.get(row["waiting_stage"]) or 1),
+            share=_ratio(row["ns"], active.get(row["waiting_stage"], 0)),
         )
         for row in analysis.blame.to_dict("records")
     ]
     return sorted((row for row in rows if row.ns > 0), key=lambda row: -row.ns)
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
 
 
 def sentence(wait: Wait) -> str:

@@ -184,6 +184,31 @@ def test_without_device_activity_there_is_no_table_of_states() -> None:
     assert "No device activity" in seen
     assert "no work of it recorded" in seen
     assert "Time in each state" not in seen
+    assert "window" not in seen
+
+
+def test_stages_without_any_work_blame_nobody() -> None:
+    dark = replace(
+        UNEVEN,
+        devices=tuple(replace(each, states_ns={}) for each in UNEVEN.devices),
+        stages=tuple(replace(each, states_ns={}, bubble_ratio=None) for each in UNEVEN.stages),
+        timeline=UNEVEN.timeline.iloc[:0],
+        blame=UNEVEN.blame.iloc[:0],
+        bubble_ratio=None,
+    )
+    seen = shown(dark, 100)
+    assert "No device activity" in seen
+    assert len(re.findall(r"stage [01] +NVIDIA H200 +[0-9]+ +no work of it recorded +unknown", seen)) == 2
+    assert "Who waited for whom" not in seen
+
+
+def test_one_stage_without_work_leaves_the_other_its_numbers() -> None:
+    half = replace(
+        UNEVEN, stages=(UNEVEN.stages[0], replace(UNEVEN.stages[1], states_ns={}, bubble_ratio=None))
+    )
+    seen = shown(half, 100)
+    assert "no work of it recorded" in seen
+    assert "900.0" in seen
 
 
 def test_a_recording_of_nothing_is_a_page_too() -> None:
