@@ -58,6 +58,11 @@ _TIMED = {layout.SPAN: None, layout.REQUEST: "request", layout.INSTANT: "name", 
 _LATEST_NS = 2**62
 
 
+def empty_slots(kind: int, count: int) -> Slots:
+    """Slots of a type, all zero."""
+    return np.zeros(count, _DTYPES[kind])
+
+
 class DeclaredStage(NamedTuple):
     """A stage as its process declared it; -1 and "" for what it did not tell."""
 
