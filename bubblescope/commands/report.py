@@ -129,7 +129,11 @@ def _write(analysis: Analysis, form: str | None, path: str, origin_ns: int) -> N
 
     from bubblescope.report.terminal import show
 
-    show(content, Console(highlight=False, markup=False, emoji=False))
+    console = Console(highlight=False, markup=False, emoji=False)
+    # rich would end the program with status 1 if the reader of a pipe has gone.
+    with console.capture() as shown:
+        show(content, console)
+    click.echo(shown.get(), nl=False, color=True)
 
 
 def _status(analysis: Analysis) -> int:

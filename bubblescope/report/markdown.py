@@ -57,7 +57,8 @@ def _states(page: Page, rows: tuple[Row, ...]) -> Iterator[str]:
 
 def _cell(page: Page, row: Row, state: str) -> str:
     number, part = page.figures(row, state)
-    return f"{number} ({part})" if part else number
+    # No-break spaces, or narrow columns part the number from its sign.
+    return f"{number} ({part})".replace(" %", "\u00a0%") if part else number
 
 
 def _strips(page: Page) -> Iterator[str]:

@@ -182,6 +182,16 @@ def test_a_terminal_without_unicode_gets_ascii(folder: Path) -> None:
     assert rb"\u" not in done.stdout
 
 
+@pytest.mark.parametrize("form", [[], ["--markdown"], ["--json"]])
+def test_a_reader_that_goes_away_is_no_error_of_the_report(folder: Path, form: list[str]) -> None:
+    command = [sys.executable, "-m", "bubblescope", "report", str(folder), *form]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 141
+
+
 def test_wrong_options_are_told_before_anything_is_read(tmp_path: Path) -> None:
     done = _run(tmp_path / "nowhere.json", "--idle-gap", "soon")
     assert done.returncode == 2

@@ -42,7 +42,7 @@ def test_the_rendered_page_has_verdict_tables_and_waits() -> None:
     seen = _seen(to_markdown(page(UNEVEN, "rank_0")))
     assert "Bubblescope: rank_0" in seen.text
     assert "Stage 1 (NVIDIA H200, 9 layers) waits 50 % of the time for stage 0" in seen.text
-    assert "900.0 (90 %)" in seen.text
+    assert "900.0 (90\u00a0%)" in seen.text
     assert "Stage 1 waited for stage 0 to compute: 500 ms (50 %)" in seen.text
     assert {"table", "pre", "strong", "ul"} <= seen.tags
 
@@ -87,7 +87,7 @@ def test_a_hostile_recording_stays_text() -> None:
     }
     assert "<script>x</script>" in seen.text
     assert "@someone" not in seen.text
-    assert all(char.isprintable() or char in "\n\u200b" for char in source)
+    assert all(char.isprintable() or char in "\n\u200b\u00a0" for char in source)
 
 
 def test_no_devices_no_tables() -> None:
