@@ -47,6 +47,12 @@ def losses(analysis: Analysis) -> list[Loss]:
     return [loss for loss in named if 2 * loss.ns >= named[0].ns]
 
 
+def untold(analysis: Analysis) -> bool:
+    """Whether host time may be waiting for other stages: the recording shows no communication at all."""
+    found = {state for stage in analysis.stages for state, ns in stage.states_ns.items() if ns}
+    return "host" in found and found.isdisjoint({"transfer", "starved", "blocked"})
+
+
 def _worth_naming(every: Sequence[Loss]) -> list[Loss]:
     return [loss for loss in every if loss.share >= WORTH_NAMING]
 

@@ -14,6 +14,7 @@ import pandas as pd
 from bubblescope.analyzers.results import Analysis, DeviceStates
 from bubblescope.report.caveats import caveats
 from bubblescope.report.escape import visible
+from bubblescope.report.losses import untold
 from bubblescope.report.quantities import Unit, duration, percent, share
 from bubblescope.report.requests import requests
 from bubblescope.report.section import Line, Section
@@ -188,6 +189,8 @@ def _blame(analysis: Analysis) -> Section | None:
     found = waits(analysis)
     if not any(stage.states_ns for stage in analysis.stages):
         return None
+    if untold(analysis):
+        return Section("Who waited for whom", (Line("Not told: the recording shows no communication."),))
     if not found:
         return Section("Who waited for whom", (Line("No stage waited for another."),))
     shown = [wait for wait in found[:_LONGEST_LIST] if wait.share >= _SMALLEST_WAIT]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bubblescope.analyzers.results import Analysis, Stage
-from bubblescope.report.losses import WORTH_NAMING, losses
+from bubblescope.report.losses import WORTH_NAMING, losses, untold
 from bubblescope.report.quantities import percent, share
 from bubblescope.report.waits import active_ns, count, named
 
@@ -50,19 +50,29 @@ def _unjudged(analysis: Analysis) -> str | None:
         )
     if not any(active_ns(stage.states_ns) for stage in analysis.stages):
         return "Every stage is idle in this window: no request was open."
+    if untold(analysis):
+        return (
+            "No communication in this recording, so time that the stages waited for each other cannot be "
+            f"told from time that their hosts needed: they compute {_computing(analysis)} of the time."
+        )
     return None
 
 
 def _no_pipeline(analysis: Analysis) -> str:
-    known = [each.states_ns for each in analysis.devices if each.states_ns]
-    compute = [states["compute"] / max(active_ns(states), 1) for states in known]
-    low, high = share(min(compute)), share(max(compute))
-    spread = low if low == high else f"{low} to {high}"
-    here = f"{count(len(known), 'device')}, computing {spread} of the time"
+    known = sum(1 for each in analysis.devices if each.states_ns)
+    here = f"{count(known, 'device')}, computing {_computing(analysis)} of the time"
     missing = _missing(analysis)
     if missing:
         return f"Too few ranks in this recording to see a pipeline{missing}: {here}."
     return f"No pipeline in this recording: {here}."
+
+
+def _computing(analysis: Analysis) -> str:
+    """The share of the time that the devices compute, from the least to the most."""
+    known = [each.states_ns for each in analysis.devices if each.states_ns]
+    compute = [states["compute"] / max(active_ns(states), 1) for states in known]
+    low, high = share(min(compute)), share(max(compute))
+    return low if low == high else f"{low} to {high}"
 
 
 def _one_stage(analysis: Analysis, stage: Stage) -> str:

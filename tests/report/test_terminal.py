@@ -202,6 +202,13 @@ def test_stages_without_any_work_blame_nobody() -> None:
     assert "Who waited for whom" not in seen
 
 
+def test_without_communication_nobody_is_said_to_have_waited_for_anybody() -> None:
+    mute = analysis([[("compute", 60), ("host", 40)]] * 2, blame=[(0, 0, "host", 40), (1, 1, "host", 40)])
+    seen = words(shown(mute, 100))
+    assert "Who waited for whom Not told: the recording shows no communication." in seen
+    assert "its own host" not in seen
+
+
 def test_one_stage_without_work_leaves_the_other_its_numbers() -> None:
     half = replace(
         UNEVEN, stages=(UNEVEN.stages[0], replace(UNEVEN.stages[1], states_ns={}, bubble_ratio=None))

@@ -207,5 +207,16 @@ def test_clocks_that_do_not_agree_blame_nobody() -> None:
     assert verdict(torn).text.startswith("The clocks of the stages could not be aligned")
 
 
+def test_without_communication_the_host_is_not_accused() -> None:
+    mute = analysis(
+        [[("compute", 60), ("host", 40)], [("fill", 20), ("compute", 50), ("host", 30)]],
+        blame=[(0, 0, "host", 40), (1, 1, "host", 30)],
+    )
+    found = verdict(mute)
+    assert found.tone == "none"
+    assert found.text.startswith("No communication in this recording")
+    assert "they compute 50 % to 60 % of the time" in found.text
+
+
 def test_a_window_in_which_no_request_was_open() -> None:
     assert verdict(analysis([[("idle", 10)], [("idle", 10)]])).text.startswith("Every stage is idle")
