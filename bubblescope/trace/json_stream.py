@@ -45,7 +45,10 @@ Scalar = str | int | float | bool | None
 
 
 class Event(msgspec.Struct, gc=False):
-    """One event; numbers that must stay exact and arguments are left as the file writes them."""
+    """One event; numbers that must stay exact and arguments are left as the file writes them.
+
+    time_ns: only in our own files.
+    """
 
     ph: str | None = None
     cat: str | None = None
@@ -55,6 +58,7 @@ class Event(msgspec.Struct, gc=False):
     ts: msgspec.Raw = msgspec.Raw(b"")
     dur: msgspec.Raw = msgspec.Raw(b"")
     args: msgspec.Raw = msgspec.Raw(b"null")
+    time_ns: msgspec.Raw = msgspec.Raw(b"null")
 
 
 @dataclass(frozen=True)
