@@ -1,0 +1,148 @@
+"""One stage of the pipeline, as its own process. The first one also schedules."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+
+from bubblescope import __version__
+from bubblescope.collectors import _bubblescope_inject as recorder
+from bubblescope.demo import channel, schedule
+from bubblescope.demo.channel import Microbatch
+from bubblescope.demo.model import Array, Part, Shape, prompt
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a request, and how long its first token took."""
+
+    request: int
+    token: int
+    ttft_ns: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which stage this is of which pipeline, and the pipes to the others.
+
+    partition: layers per stage.
+    before, after: activations come from `before` (None: the first stage), go to `after` (the last).
+    tokens: from the last stage to the first; None if they are one.
+    answers: of the first stage, to whoever asked.
+    """
+
+    number: int
+    partition: tuple[int, ...]
+    before: Connection | None
+    after: Connection | None
+    tokens: Connection | None
+    answers: Connection | None
+
+
+def run(place: Place) -> None:
+    """Be a stage until all requests are answered, or another stage has ended."""
+    try:
+        stage = _Stage(place)
+        if place.answers is not None:
+            stage.serve(place.answers)
+        if place.before is not None:
+            stage.follow(place.before)
+    except (EOFError, ConnectionError, KeyboardInterrupt):
+        sys.exit(1)
+
+
+class _Stage:
+    def __init__(self, place: Place) -> None:
+        begin = sum(place.partition[: place.number])
+        layers = begin, begin + place.partition[place.number]
+        self._place = place
+        self._shape = Shape(sum(place.partition))
+        self._part = Part(self._shape, *layers)
+        self._recorder = recorder.stage(
+            place.number, layers=layers, rank=place.number, ordinal=place.number, device="CPU"
+        )
+
+    def serve(self, answers: Connection) -> None:
+        """As the first stage: compute all requests, one after the other, and tell the answers."""
+        self._tell_facts()
+        numbers = itertools.count()
+        times = []
+        for request, size in enumerate(schedule.REQUESTS):
+            arrival_ns = time.monotonic_ns()
+            recorder.request_arrived(str(request), prompt_tokens=size, warmup=request == 0)
+            token = self._prefill(request, size, numbers)
+            recorder.request_first_token(str(request))
+            recorder.request_ended(str(request), output_tokens=1)
+            end_ns = time.monotonic_ns()
+            times.append((arrival_ns, end_ns))
+            answers.send(Answer(request, token, end_ns - arrival_ns))
+        recorder.fact("window_ns", [times[1][0], times[-1][1]])
+
+    def _prefill(self, request: int, size: int, numbers: Iterator[int]) -> int:
+        """Compute a prompt chunk by chunk; returns the first token."""
+        tokens = prompt(self._shape, request, size)
+        token = None
+        for prefix in range(0, size, schedule.CHUNK_TOKENS):
+            number = next(numbers)
+            with self._recorder.span("schedule", phase="prefill", step=number, microbatch=number):
+                batch = schedule.next_chunk(number, request, prefix)
+            with self._span("embed", batch):
+                activations = self._part.embed(tokens[prefix : prefix + batch.tokens])
+            token = self._compute(batch, activations)
+        if self._place.tokens is None:
+            assert token is not None  # the only stage samples itself
+            return token
+        with self._span("recv", batch, peer=len(self._place.partition) - 1) as span:
+            token = channel.receive_token(self._place.tokens)
+            span.bytes = channel.TOKEN_BYTES
+        return token
+
+    def follow(self, before: Connection) -> None:
+        """As a later stage: compute every microbatch that the stage before sends."""
+        for number in range(schedule.MICROBATCHES):
+            with self._recorder.span(
+                "recv", phase="prefill", step=number, microbatch=number, peer=self._place.number - 1
+            ) as span:
+                batch, activations = channel.receive_activations(before, self._shape.hidden_size)
+                span.tokens, span.prefix, span.bytes = batch.tokens, batch.prefix, activations.nbytes
+            token = self._compute(batch, activations)
+            if token is not None and self._place.tokens is not None:
+                with self._span("send", batch, peer=0) as span:
+                    channel.send_token(self._place.tokens, token)
+                    span.bytes = channel.TOKEN_BYTES
+
+    def _compute(self, batch: Microbatch, activations: Array) -> int | None:
+        """Compute this stage's layers and pass on the result; the last stage returns the token of a
+        prompt that is complete."""
+        place = self._place
+        with self._span("forward", batch):
+            activations = self._part.forward(activations, batch.prefix)
+        if place.after is not None:
+            with self._span("send", batch, peer=place.number + 1) as span:
+                channel.send_activations(place.after, batch, activations)
+                span.bytes = activations.nbytes
+            return None
+        if not batch.last:
+            return None
+        with self._span("head", batch):
+            logits = self._part.head(activations)
+        with self._span("sample", batch):
+            return self._part.sample(logits)
+
+    def _span(self, kind: str, batch: Microbatch, peer: int = recorder.UNKNOWN) -> recorder.Span:
+        return self._recorder.span(
+            kind, phase="prefill", step=batch.number, microbatch=batch.number, tokens=batch.tokens,
+            prefix=batch.prefix, peer=peer,
+        )  # fmt: skip
+
+    def _tell_facts(self) -> None:
+        recorder.fact("engine", "bubblescope-demo")
+        recorder.fact("engine_version", __version__)
+        recorder.fact("partition", list(self._place.partition))
+        recorder.fact("world_size", len(self._place.partition))
+        recorder.fact("model", asdict(self._shape))
+        recorder.fact("chunk_tokens", schedule.CHUNK_TOKENS)
