@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.pipelines.agreement import examined
 from tests.pipelines.engine import ACTIVATION_BYTES, Engine, Step, prefill
 from tests.pipelines.execution import play
-from tests.pipelines.program import Program, Rank
+from tests.pipelines.program import Program, Rank, Ticket
 
 
 def test_starved_by_a_stage_that_computes() -> None:
@@ -92,7 +92,7 @@ def test_waiting_for_a_peer_of_the_same_stage_is_skew() -> None:
     # GIVEN stage 0 of two ranks, of which now one, now the other computes longer
     first, second, behind, beside = Rank(0, 0), Rank(1, 0), Rank(2, 1), Rank(3, 1)
     for rank, chunks in ((first, (10, 40)), (second, (16, 20))):
-        reduced = []
+        reduced: list[Ticket] = []
         for ns in chunks:
             reduced = [rank.collective("allreduce", "tp0", 2, ACTIVATION_BYTES, [rank.compute(ns, reduced)])]
         rank.send(rank.number + 2, ACTIVATION_BYTES, 2, reduced)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import pandas as pd
 
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import STATES, Analysis, Options
 from tests.pipelines.execution import Execution
 from tests.pipelines.recording import ORIGIN_NS, recorded
-from tests.pipelines.truth import Blame, Interval, Truth, truth
+from tests.pipelines.truth import Blame, Culprit, Interval, Truth, truth
 
 K = TypeVar("K")
 
@@ -50,33 +52,48 @@ def assert_agrees(analysis: Analysis, right: Truth) -> None:
         waiting = sum(stage.states_ns[state] for state in ("starved", "blocked", "host"))
         assert sum(ns for (waits, _, _), ns in blame.items() if waits == stage.stage) == waiting
     assert blame == right.blame
+    _assert_culprits(analysis, right)
     if len(right.leaders) == len(right.states):
         _assert_concurrency(analysis, right)
 
 
 def _assert_concurrency(analysis: Analysis, right: Truth) -> None:
-    together = {int(row.stages): int(row.ns) for row in analysis.concurrency.itertuples() if row.stages}
+    together = {stages: ns for stages, ns in _rows(analysis.concurrency, "stages", "ns") if stages}
     assert _nonzero(together) == {stages: ns for stages, ns in right.concurrency().items() if stages}
 
 
+def _assert_culprits(analysis: Analysis, right: Truth) -> None:
+    told: list[list[Culprit | None]] = [[None] * len(culprits) for culprits in right.culprits]
+    origin = analysis.window_ns[0]
+    for stage, culprit, cause, begin, end in _rows(
+        analysis.culprits, "waiting_stage", "culprit_stage", "cause", "begin_ns", "end_ns"
+    ):
+        for ns in range(begin - origin, end - origin):
+            assert told[stage][ns] is None, f"two culprits of stage {stage} at {ns}"
+            told[stage][ns] = (culprit, cause)
+    assert [tuple(culprits) for culprits in told] == list(right.culprits)
+
+
 def _blame(analysis: Analysis) -> Blame:
-    rows = [
-        ((int(row.waiting_stage), int(row.culprit_stage), str(row.cause)), int(row.ns))
-        for row in analysis.blame.itertuples()
-    ]
-    assert len(dict(rows)) == len(rows), "the same blame stands in two rows"
-    return {key: ns for key, ns in rows if ns}
+    rows = _rows(analysis.blame, "waiting_stage", "culprit_stage", "cause", "ns")
+    blame = {(stage, culprit, cause): ns for stage, culprit, cause, ns in rows}
+    assert len(blame) == len(rows), "the same blame stands in two rows"
+    return {key: ns for key, ns in blame.items() if ns}
+
+
+def _rows(frame: pd.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    return list(zip(*(frame[name].tolist() for name in columns), strict=True))
 
 
 def _nonzero(figures: Mapping[K, int]) -> dict[K, int]:
-    return {key: int(ns) for key, ns in figures.items() if ns}
+    return {key: ns for key, ns in figures.items() if ns}
 
 
 def _assert_timeline(analysis: Analysis, right: Truth, device: int) -> None:
     rows = analysis.timeline[analysis.timeline["device"] == device]
     stretches = [
-        (int(row.begin_ns) - ORIGIN_NS, int(row.end_ns) - ORIGIN_NS, str(row.state))
-        for row in rows.itertuples()
+        (begin - ORIGIN_NS, end - ORIGIN_NS, state)
+        for begin, end, state in _rows(rows, "begin_ns", "end_ns", "state")
     ]
     assert all(one[1] == other[0] for one, other in pairwise(stretches)), "rows leave holes or overlap"
     assert (stretches[0][0], stretches[-1][1]) == right.window

@@ -15,6 +15,7 @@ from statistics import median
 from tests.pipelines.execution import Execution, Work
 
 Interval = tuple[int, int]
+Culprit = tuple[int, str]
 Blame = dict[tuple[int, int, str], int]
 
 
@@ -41,15 +42,27 @@ class Truth:
 
     states: per rank, one state per nanosecond.
     leaders: per stage, the rank with the most compute, whose states are the stage's.
-    blame: (waiting stage, culprit stage, cause) -> ns.
+    culprits: per stage, culprit stage and cause of every nanosecond; None where it does not wait.
     bursts: begin and end of each.
     """
 
     window: Interval
     states: tuple[tuple[str, ...], ...]
     leaders: tuple[int, ...]
-    blame: Blame
+    culprits: tuple[tuple[Culprit | None, ...], ...]
     bursts: tuple[Interval, ...]
+
+    @property
+    def blame(self) -> Blame:
+        """(waiting stage, culprit stage, cause) -> ns; only what occurs."""
+        return dict(
+            Counter(
+                (stage, *culprit)
+                for stage, culprits in enumerate(self.culprits)
+                for culprit in culprits
+                if culprit
+            )
+        )
 
     def totals(self, rank: int) -> dict[str, int]:
         """State -> ns of one rank; only states that occur."""
@@ -97,13 +110,12 @@ def truth(
         for rank, device in enumerate(devices)
     )
     leaders = tuple(_leader(execution, stage, states) for stage in sorted(set(execution.stages)))
-    blame: Blame = Counter()
+    culprits = []
     for ns in range(begin, end):
         now = [(states[leader][ns - begin], devices[leader].waits[ns]) for leader in leaders]
-        for stage, (state, _) in enumerate(now):
-            if state in ("starved", "blocked", "host"):
-                blame[(stage, *_culprit(stage, now))] += 1
-    return Truth((begin, end), states, leaders, dict(blame), tuple(bursts))
+        culprits.append([_culprit(stage, now) for stage in range(len(leaders))])
+    by_stage = tuple(zip(*culprits, strict=True))
+    return Truth((begin, end), states, leaders, by_stage, tuple(bursts))
 
 
 # Bursts
@@ -284,11 +296,13 @@ def _leader(execution: Execution, stage: int, states: Sequence[Sequence[str]]) -
 # Blame
 
 
-def _culprit(stage: int, now: Sequence[tuple[str, list[Waiting]]]) -> tuple[int, str]:
-    """Follow, within one nanosecond, who waits for whom: culprit stage and cause.
+def _culprit(stage: int, now: Sequence[tuple[str, list[Waiting]]]) -> Culprit | None:
+    """Follow, within one nanosecond, who waits for whom.
 
     now: per stage, its state and what is pending on it.
     """
+    if now[stage][0] not in ("starved", "blocked", "host"):
+        return None
     seen: list[int] = []
     while stage not in seen:
         state, pending = now[stage]
