@@ -37,8 +37,9 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     """Everything that can be told from the recording; what cannot is in `lost`."""
     options = options or Options()
     ops = operations(trace)
-    stages = pipeline(trace, ops.frame)
     acts = activities(trace)
+    named = pipeline(trace, ops.frame)
+    stages = named.among([bool(len(act.work)) for act in acts])
     is_pipeline = len(stages.stages) > 1
     leaders = _leaders(stages, acts) if is_pipeline else ()
     window, source = _window(trace, acts, options)
@@ -53,7 +54,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     )
     blamed = culprits(states, split.waits, stages, leaders) if is_pipeline else frames.empty(CULPRITS)
     device_states = tuple(
-        DeviceStates(device, stages.stage_of[device], totals(states, device) if len(act.work) else {})
+        DeviceStates(device, named.stage_of[device], totals(states, device) if len(act.work) else {})
         for device, act in enumerate(acts)
     )
     inside = _clipped(opened, window)

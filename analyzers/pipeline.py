@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -26,6 +27,12 @@ class Pipeline:
     def stages(self) -> tuple[int, ...]:
         """The stages in order; fewer than two: the recording is no pipeline."""
         return tuple(sorted({stage for stage in self.stage_of if stage is not None}))
+
+    def among(self, working: Sequence[bool]) -> Pipeline:
+        """The same without devices that did nothing, or no stages where fewer than two did something."""
+        did = {stage for stage, worked in zip(self.stage_of, working, strict=True) if worked}
+        kept = did if len(did - {None}) > 1 else set()
+        return replace(self, stage_of=tuple(stage if stage in kept else None for stage in self.stage_of))
 
     def devices(self, stage: int) -> tuple[int, ...]:
         """The devices of one stage."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.operations import operations
 from bubblescope.analyzers.pipeline import pipeline
 from bubblescope.trace.model import Device, Run, Trace
@@ -59,3 +60,26 @@ def test_two_chains_side_by_side_share_their_stages() -> None:
 def test_stages_that_the_recording_names_win() -> None:
     run = Run(devices=(Device(rank=0, stage=1), Device(rank=1, stage=0)))
     assert stages(trace_of([send(0, 1, 9, 12), recv(1, 0, 3, 12)], run)) == (1, 0)
+
+
+def test_a_stage_that_did_nothing_is_no_stage() -> None:
+    # GIVEN three named stages of which one has no work, and two of which only one has
+    three = Run(devices=tuple(Device(rank=rank, stage=rank) for rank in range(3)))
+    assert [stage.stage for stage in analyze(trace_of([Slice(0, 0, 5), Slice(2, 5, 9)], three)).stages] == [
+        0,
+        2,
+    ]
+    two = Run(devices=(Device(rank=0, stage=0), Device(rank=1, stage=1)))
+    alone = analyze(trace_of([Slice(0, 0, 5)], two))
+    # THEN the second is no pipeline, though its devices keep the stage that the recording names
+    assert not alone.pipeline and alone.stages == ()
+    assert [device.stage for device in alone.devices] == [0, 1]
+
+
+def test_without_device_activity_there_is_no_verdict() -> None:
+    run = Run(devices=(Device(rank=0, stage=0), Device(rank=1, stage=1)))
+    ranges = [Slice(device, 0, 9, "run_batch", category="host_range") for device in (0, 1)]
+    found = analyze(trace_of(ranges, run))
+    assert not found.pipeline and found.bubble_ratio is None
+    assert [dict(device.states_ns) for device in found.devices] == [{}, {}]
+    assert any(lost.what == "device activity" for lost in found.lost)
