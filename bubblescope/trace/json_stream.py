@@ -2,8 +2,8 @@
 
 Memory does not grow with the file. Events are decoded a block at a time, only in the fields
 that a reader may want. A block ends where an event ends, and that is guessed and proven: text cut
-at a wrong place never decodes. Only where no guess decodes is the block mended, and then walked
-event by event, so that one broken event costs that event.
+at a wrong place never decodes. Only where no guess decodes is the block walked event by event:
+what can be mended is, and a broken event costs that event.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from itertools import islice
 import msgspec
 
 from bubblescope.trace.json_repair import Repairs, as_utf8, mended
-from bubblescope.trace.json_window import BETWEEN, BETWEEN_DOCUMENTS, MalformedError, Window
+from bubblescope.trace.json_window import (
+    BETWEEN,
+    BETWEEN_DOCUMENTS,
+    MalformedError,
+    Window,
+    through_value,
+)
 
 _FIRST_BLOCK = 1 << 16
 _BLOCK = 1 << 20
@@ -37,6 +43,8 @@ _CUT = "the file ends before its JSON does"
 
 #: Where an event may end: before the next one, at the end of the array, at the end of the text.
 _BOUNDARY = re.compile(rb"\}(?=\s*(?:,\s*\{|\]|,?\s*\Z))")
+#: A string that the text breaks off in.
+_OPEN_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*\\?\Z', re.DOTALL)
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
 #: Which of the last boundaries are tried: the last, then ever further back.
 _TRIES = (1, 2, 4, 8, 16, 32)
@@ -106,9 +114,10 @@ _decoder = msgspec.json.Decoder(list[Event])
 _scanner = json.JSONDecoder(strict=False)
 
 
-def read_json(window: Window, damage: Damage) -> Iterator[Item]:
+def read_json(window: Window, damage: Damage, block: int = _BLOCK) -> Iterator[Item]:
     """Everything in the file, in order; what is wrong with it is added to `damage`.
 
+    `block` is how many bytes of events are decoded at a time, once a list proves long.
     Raises nothing for any content: reading ends where nothing more can be made of it.
     """
     documents = 0
@@ -122,17 +131,17 @@ def read_json(window: Window, damage: Damage) -> Iterator[Item]:
             window.position += 1
             yield DocumentStart()
             if first == b"{":
-                yield from _object(window, damage)
+                yield from _object(window, damage, block)
             else:
                 yield EventsStart()
-                yield from _events(window, damage, may_stay_open=True)
+                yield from _events(window, damage, block, may_stay_open=True)
     except MalformedError as problem:
         damage.cut = (window.offset, str(problem))
     if window.broken:
         damage.cut = (window.offset, window.broken)
 
 
-def _object(window: Window, damage: Damage) -> Iterator[Item]:
+def _object(window: Window, damage: Damage, block: int) -> Iterator[Item]:
     """The fields of an object whose brace is behind us, through its closing brace."""
     while (first := window.peek(BETWEEN)) != b"}":
         if not first:
@@ -150,18 +159,18 @@ def _object(window: Window, damage: Damage) -> Iterator[Item]:
         if events:
             window.position += 1
             yield EventsStart()
-            yield from _events(window, damage, may_stay_open=False)
+            yield from _events(window, damage, block, may_stay_open=False)
         else:
             yield Field(key, value)
     window.position += 1
 
 
-def _events(window: Window, damage: Damage, may_stay_open: bool) -> Iterator[Item]:
+def _events(window: Window, damage: Damage, block: int, may_stay_open: bool) -> Iterator[Item]:
     """The events of a list whose bracket is behind us, through its closing bracket.
 
     The Chrome format lets a bare list end without its bracket.
     """
-    size = _FIRST_BLOCK
+    size = min(_FIRST_BLOCK, block)
     none_yet = True
     while (first := window.peek(BETWEEN)) != b"]":
         if not first and may_stay_open:
@@ -177,7 +186,7 @@ def _events(window: Window, damage: Damage, may_stay_open: bool) -> Iterator[Ite
             if none_yet and damage.broken > _HOPELESS:
                 raise MalformedError("a list that holds no events")
             yield events
-            size = min(2 * size, max(size, _BLOCK))
+            size = min(2 * size, max(size, block))
         elif size < _LONGEST_EVENT:
             size *= 2
         else:
@@ -189,15 +198,13 @@ def _events(window: Window, damage: Damage, may_stay_open: bool) -> Iterator[Ite
 def _block(window: Window, size: int, damage: Damage) -> list[Event] | None:
     """The events of the block up to a boundary that proves right, or None."""
     chunk = window.head(size)
-    ends = _boundaries(chunk)
-    for mend in (as_utf8, mended):
-        for end in ends:
-            body, repairs = mend(chunk[:end])
-            events = _decoded(body)
-            if events is not None:
-                window.position += end
-                damage.repairs.add(repairs)
-                return events
+    for end in _boundaries(chunk):
+        body, repairs = as_utf8(chunk[:end])
+        events = _decoded(body)
+        if events is not None:
+            window.position += end
+            damage.repairs.add(repairs)
+            return events
     return None
 
 
@@ -249,10 +256,11 @@ def _element_end(chunk: bytes, text: str, begin: int) -> tuple[int | None, bool]
     try:
         return _scanner.raw_decode(text, begin)[1], True
     except RecursionError:
-        broken = begin
+        end, _, _, whole = through_value(chunk, begin, 0, False)
+        return end if whole else None, False
     except json.JSONDecodeError as error:
-        broken = error.pos
-    return _resumption(chunk, text, broken), False
+        torn = _OPEN_STRING.match(chunk, error.pos)
+        return None if torn else _resumption(chunk, text, error.pos), False
 
 
 def _resumption(chunk: bytes, text: str, broken: int) -> int | None:
@@ -261,7 +269,8 @@ def _resumption(chunk: bytes, text: str, broken: int) -> int | None:
     for match in islice(_BOUNDARY.finditer(chunk, broken), _MOST_RESUMPTIONS):
         begin = _next(chunk, match.end())
         if chunk[begin : begin + 1] != b"{":
-            otherwise = otherwise or match.end()
+            closes = chunk[begin : begin + 1] == b"]"
+            otherwise = otherwise or (match.end() if closes else None)
             continue
         try:
             value = _scanner.raw_decode(text, begin)[0]

@@ -17,7 +17,9 @@ BETWEEN = re.compile(rb"[ \t\r\n,]*")
 BETWEEN_DOCUMENTS = re.compile(rb"(?:[ \t\r\n,]|\xef\xbb\xbf)*")
 
 _STRING_REST = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
-_STRUCTURE = re.compile(rb'["{}\[\]]')
+#: A whole string, a string that the text breaks off in, or a bracket.
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
+_STEPS = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}
 _SCALAR_END = re.compile(rb'["{}\[\],:\s]')
 
 
@@ -110,7 +112,7 @@ class Window:
         while not done:
             if self.position >= len(self.data) - in_string and not self.fill(2):
                 raise MalformedError("the file ends inside a field")
-            end, depth, in_string, done = _through_value(self.data, self.position, depth, in_string)
+            end, depth, in_string, done = through_value(self.data, self.position, depth, in_string)
             if whole:
                 taken += self.data[self.position : end]
                 whole = len(taken) <= longest
@@ -118,28 +120,27 @@ class Window:
         return bytes(taken) if whole else None
 
 
-def _through_value(data: bytes, place: int, depth: int, in_string: bool) -> tuple[int, int, bool, bool]:
-    """How far a value goes on in this piece of text: the place, the state there, whether it ended."""
-    while place < len(data):
-        if in_string:
-            rest = _STRING_REST.match(data, place)
-            place = rest.end() if rest else place
-            if data[place : place + 1] != b'"':
-                break  # the text ends here, or after a backslash
-            place, in_string = place + 1, False
-            if not depth:
-                return place, 0, False, True
-            continue
-        match = (_STRUCTURE if depth else _SCALAR_END).search(data, place)
-        if match is None:
-            return len(data), depth, False, False
-        place, sign = match.end(), match.group()
-        if sign == b'"':
-            in_string = True
-        elif sign in b"{[":
-            depth += 1
-        elif depth <= 1:
-            return (place, 0, False, True) if depth else (match.start(), 0, False, True)
-        else:
-            depth -= 1
-    return place, depth, in_string, False
+def through_value(data: bytes, place: int, depth: int, in_string: bool) -> tuple[int, int, bool, bool]:
+    """How far a value goes on in this piece of text: the place, the state there, whether it ended.
+
+    It begins at `place` with depth 0 and outside a string; the state carries it over to the next piece.
+    """
+    if in_string:
+        rest = _STRING_REST.match(data, place)
+        place = rest.end() if rest else place
+        if data[place : place + 1] != b'"':
+            return place, depth, True, False  # the text ends here, or after a backslash
+        place += 1
+        if not depth:
+            return place, 0, False, True
+    elif not depth and data[place] not in b'"{[':
+        end = _SCALAR_END.search(data, place)
+        return (end.start(), 0, False, True) if end else (len(data), 0, False, False)
+    for match in _TOKEN.finditer(data, place):
+        token = match.group()
+        depth += _STEPS.get(token, 0)
+        if token == b'"':
+            return match.end(), depth, True, False
+        if depth <= 0:
+            return match.end(), 0, False, True
+    return len(data), depth, False, False
