@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import math
 import os
@@ -20,7 +19,7 @@ from bubblescope.trace.frames import SPAN_KINDS
 from bubblescope.trace.model import Device, Trace
 from bubblescope.trace.own_format import KEY, REQUEST_CATEGORY, SCHEMA, SPAN_CATEGORY
 from bubblescope.trace.redact import redacted
-from bubblescope.trace.source import shown
+from bubblescope.trace.whole_file import whole_file
 
 _ROWS_AT_ONCE = 20_000
 _COMPRESSION = 6
@@ -37,26 +36,8 @@ def write_trace(trace: Trace, path: str | PathLike[str], force: bool = False) ->
     given, and where it cannot be written.
     """
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise UsageError(f"cannot write {shown(target)}: it is no regular file")
-    if target.exists() and not force:
-        raise UsageError(f"{shown(target)} exists; --force overwrites it")
-    temporary = target.with_name(f".{target.name[:64]}.{os.getpid()}.part")
-    try:
-        with _new_file(temporary) as file:
-            _write(redacted(trace), file, compress=target.suffix == ".gz")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise UsageError(f"cannot write {shown(target)}: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-
-
-def _new_file(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
+    with whole_file(target, force) as file:
+        _write(redacted(trace), file, compress=target.suffix == ".gz")
 
 
 def _write(trace: Trace, file: IO[bytes], compress: bool) -> None:
