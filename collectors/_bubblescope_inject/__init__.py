@@ -80,9 +80,11 @@ def fact(name: str, value: object) -> None:
         recording.lost(error)
 
 
-def request_arrived(request: str, *, prompt_tokens: int = UNKNOWN, warmup: bool = False) -> None:
-    """A request came in. `request` names it in whatever process speaks of it."""
-    _request(request, ARRIVED, prompt_tokens, warmup)
+def request_arrived(
+    request: str, *, prompt_tokens: int = UNKNOWN, warmup: bool = False, at_ns: int | None = None
+) -> None:
+    """A request came in, now or `at_ns`. `request` names it in whatever process speaks of it."""
+    _request(request, ARRIVED, prompt_tokens, warmup, at_ns)
 
 
 def request_first_token(request: str) -> None:
@@ -95,10 +97,10 @@ def request_ended(request: str, *, output_tokens: int = UNKNOWN) -> None:
     _request(request, ENDED, output_tokens, False)
 
 
-def _request(request: str, event: int, tokens: int, warmup: bool) -> None:
-    now = monotonic_ns()
+def _request(request: str, event: int, tokens: int, warmup: bool, at_ns: int | None = None) -> None:
+    time_ns = monotonic_ns() if at_ns is None else at_ns
     recording.write(
         lambda file: file.put(
-            REQUEST_SLOT, now, tokens, file.text(str(request), LONGEST_NAME), event, warmup, REQUEST
+            REQUEST_SLOT, time_ns, tokens, file.text(str(request), LONGEST_NAME), event, warmup, REQUEST
         )
     )

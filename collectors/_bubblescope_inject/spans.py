@@ -26,7 +26,7 @@ from .writer import Writer
 
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 _PHASE_NUMBERS = {phase: number for number, phase in enumerate(PHASES)}
-_HOST_CLOCK = CLOCKS.index("host")
+_HOST_CLOCK, _DEVICE_CLOCK = CLOCKS.index("host"), CLOCKS.index("device")
 _pack = SPAN_SLOT.pack_into
 _pack_open = OPEN_SPAN_SLOT.pack_into
 
@@ -81,6 +81,10 @@ class Span:
         except Exception as error:
             self._give_up(error)
         return self
+
+    def restart(self) -> None:
+        """Begin now instead: what was done since the begin has a span of its own."""
+        self.begin_ns = monotonic_ns()
 
     def end(self, *_: object) -> None:
         """End now."""
@@ -161,6 +165,23 @@ class Stage:
         if writer is None:
             return _SILENT
         return Span(self, writer, kind, phase, step, microbatch, tokens, prefix, peer, bytes)
+
+    def measured(
+        self, kind: str, begin_ns: int, end_ns: int, *, phase: str = "unknown", step: int = UNKNOWN,
+        microbatch: int = UNKNOWN, tokens: int = UNKNOWN, prefix: int = UNKNOWN, peer: int = UNKNOWN,
+        bytes: int = UNKNOWN,
+    ) -> None:  # fmt: skip
+        """Note work that is over, with the times that its device took, brought onto CLOCK_MONOTONIC.
+
+        The other arguments are those of `span`.
+        """
+        recording.write(
+            lambda file: file.put(
+                SPAN_SLOT, step, microbatch, bytes, begin_ns, end_ns, tokens, prefix, self.layer_begin,
+                self.layer_end, self.number, peer, _KIND_NUMBERS[kind], _PHASE_NUMBERS[phase],
+                _DEVICE_CLOCK, SPAN,
+            )
+        )  # fmt: skip
 
     def instant(self, name: str) -> None:
         """Mark this moment."""

@@ -223,3 +223,37 @@ def test_nvtx_ranges_of_the_same_names_where_nvtx_is_loaded(tmp_path: Path) -> N
 def test_it_neither_loads_nvtx_nor_needs_it(tmp_path: Path) -> None:
     done = run_program("recorder.stage(0); print('nvtx' in sys.modules, 'torch' in sys.modules)", tmp_path)
     assert done.stdout == "False False\n"
+
+
+def test_work_measured_by_its_device_keeps_the_device_s_times(tmp_path: Path) -> None:
+    process = recorded(
+        """
+        stage = recorder.stage(1, layers=(4, 8))
+        stage.measured("forward", 2**60 + 1, 2**60 + 3, phase="decode", step=9, microbatch=9, tokens=1, prefix=64)
+        """,
+        tmp_path,
+    )
+    (span,) = process.spans
+    assert (span["begin_ns"], span["end_ns"], span["clock"]) == (2**60 + 1, 2**60 + 3, 0)
+    assert (layout.KINDS[span["kind"]], layout.PHASES[span["phase"]]) == ("forward", "decode")
+    assert (span["step"], span["tokens"], span["prefix"]) == (9, 1, 64)
+    assert (span["layer_begin"], span["layer_end"]) == (4, 8)
+
+
+def test_a_restarted_span_leaves_out_what_was_before(tmp_path: Path) -> None:
+    process = recorded(
+        """
+        with recorder.stage(0).span("forward") as span:
+            time.sleep(0.02)
+            before = time.monotonic_ns()
+            span.restart()
+        recorder.fact("before", before)
+        """,
+        tmp_path,
+    )
+    assert int(process.facts["before"][1]) <= process.spans["begin_ns"][0]
+
+
+def test_a_request_may_have_arrived_earlier(tmp_path: Path) -> None:
+    process = recorded('recorder.request_arrived("a", prompt_tokens=5, at_ns=123)', tmp_path)
+    assert process.requests["time_ns"].tolist() == [123]
