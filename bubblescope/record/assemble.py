@@ -9,9 +9,8 @@ from typing import Any
 import orjson
 
 from bubblescope.collectors._bubblescope_inject import layout
-from bubblescope.errors import NotATraceError
 from bubblescope.record import tables
-from bubblescope.record.spool import Process, Progress, read_spool
+from bubblescope.record.spool import NothingRecordedError, Process, Progress, read_spool
 from bubblescope.trace.model import Clock, Device, Lost, Run, Trace
 
 #: By this fact `record` tells the merge what `--keep-seconds` was.
@@ -34,7 +33,8 @@ MOST_NAMED = 4
 def traces_of(folder: str, progress: Progress | None = None) -> list[Trace]:
     """One trace per host that wrote into a spool folder.
 
-    Raises NotATraceError if it is no such folder, or if no process wrote an event into it.
+    Raises NothingRecordedError if no process wrote an event into it, NotATraceError if it is of a newer
+    version.
     """
     processes, unreadable = read_spool(folder, progress)
     hosts: dict[str, list[Process]] = {}
@@ -42,7 +42,7 @@ def traces_of(folder: str, progress: Progress | None = None) -> list[Trace]:
         hosts.setdefault(process.clock, []).append(process)
     traces = [assemble(of_host) for of_host in hosts.values()]
     if all(is_bare(trace) for trace in traces):
-        raise NotATraceError(f"{folder}: no process wrote an event into it, so there is nothing to merge")
+        raise NothingRecordedError(f"{folder}: no process wrote an event, so there is nothing to merge")
     why = "they are not spool files, or cut off within their header"
     return [traces[0].with_lost(*_lost("files", len(unreadable), why, damage=True)), *traces[1:]]
 

@@ -116,13 +116,21 @@ def _shifted(trace: Trace, offset_ns: int) -> Trace:
 def _devices(
     traces: Sequence[Trace], hosts: Sequence[int]
 ) -> tuple[tuple[Device, ...], list[np.ndarray[Any, Any]]]:
-    """All devices, and per trace where its own are among them. One host's equal devices are one."""
-    found: dict[tuple[int, Device], int] = {}
-    numbers = [
-        np.array([found.setdefault((host, device), len(found)) for device in trace.run.devices], np.int64)
-        for trace, host in zip(traces, hosts, strict=True)
-    ]
-    return tuple(device for _, device in found), numbers
+    """All devices, and per trace where its own are among them.
+
+    A device of a host that is in several traces is one. Its host's name may differ, since a trace
+    that was written has host names taken out.
+    """
+    found: dict[tuple[int, Device, int], Device] = {}
+    keys_of = []
+    for trace, host in zip(traces, hosts, strict=True):
+        nameless = [replace(device, host=None) for device in trace.run.devices]
+        keys = [(host, device, nameless[:position].count(device)) for position, device in enumerate(nameless)]
+        for key, device in zip(keys, trace.run.devices, strict=True):
+            found.setdefault(key, device)
+        keys_of.append(keys)
+    order = {key: number for number, key in enumerate(found)}
+    return tuple(found.values()), [np.array([order[key] for key in keys], np.int64) for keys in keys_of]
 
 
 def _together(

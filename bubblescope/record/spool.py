@@ -5,6 +5,7 @@ Files may be torn, half written, still written to, or hostile: what cannot be re
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -61,6 +62,10 @@ _LATEST_NS = 2**62
 def empty_slots(kind: int, count: int) -> Slots:
     """Slots of a type, all zero."""
     return np.zeros(count, _DTYPES[kind])
+
+
+class NothingRecordedError(NotATraceError):
+    """A spool folder in which no process wrote an event."""
 
 
 class DeclaredStage(NamedTuple):
@@ -130,13 +135,14 @@ class _Header(NamedTuple):
 def read_spool(folder: str, progress: Progress | None = None) -> tuple[list[Process], list[str]]:
     """The processes that wrote into a spool folder, and the files that are none or are damaged.
 
-    Raises NotATraceError if the folder holds no spool file, or one of a newer version.
+    Raises NothingRecordedError if the folder holds no spool file, NotATraceError if one is of a newer
+    version.
     """
     files: dict[str, list[str]] = {}
     for entry in entries(folder):
         files.setdefault(entry.process, []).append(entry.path)
     if not files:
-        raise NotATraceError(f"{folder}: no spool files; the folder of a recording is meant, FILE.spool")
+        raise NothingRecordedError(f"{folder}: no spool files there, so there is nothing to merge")
     total = sum(map(len, files.values()))
     done = 0
     processes, unreadable = [], []
@@ -153,8 +159,13 @@ def read_spool(folder: str, progress: Progress | None = None) -> tuple[list[Proc
             if progress is not None:
                 progress(done, total)
         if building is not None:
-            processes.append(building.process(running=in_use(paths[-1])))
+            processes.append(building.process(running=in_use(paths[-1]) and _exists(building.first.pid)))
     return processes, unreadable
+
+
+def _exists(pid: int) -> bool:
+    """Whether there is such a process; a file may also be in use by forked children of one that ended."""
+    return os.path.exists(f"/proc/{pid}")
 
 
 def _opened(path: str) -> tuple[_Header | None, npt.NDArray[np.uint8]]:

@@ -1,0 +1,82 @@
+"""`bubblescope record`: run a command and write down what its pipeline did."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+_EXAMPLES = """\b
+Examples:
+  bubblescope record -- python -m bubblescope.demo
+  bubblescope record -o prefill.json.gz -- vllm serve MODEL --pipeline-parallel-size 2
+  bubblescope record --max-size 1GB --keep-seconds 600 -- ./start-server.sh
+
+The exit status is the command's, 128 + n if signal n ended it. 125: recording failed;
+126: the command cannot be executed; 127: it was not found.
+"""
+
+_SIZE = re.compile(r"(\d{1,12})(B|KB|MB|GB|TB|)", re.IGNORECASE | re.ASCII)
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SMALLEST = 10**6
+
+
+def _size(context: click.Context, parameter: click.Parameter, value: str) -> int:
+    found = _SIZE.fullmatch(value)
+    size = int(found[1]) * _UNITS[found[2].upper()] if found else 0
+    if size < _SMALLEST:
+        raise click.BadParameter(f"{value!r} is no size of at least 1MB; 500MB and 2GB are.")
+    return size
+
+
+class _Record(click.Command):
+    """A wrong option is a failure of our own, and must not be taken for status 2 of the command."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            from bubblescope.record.session import RecordingError
+
+            raise RecordingError(f"{error.format_message()} See `bubblescope record --help`.") from None
+
+
+@click.command(cls=_Record, epilog=_EXAMPLES, context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-o", "--output", metavar="FILE", help="The trace; gzipped if it ends in .gz. A dated name if not given."
+)
+@click.option("--append", is_flag=True, help="Keep what is in FILE and add to it.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option(
+    "--max-size",
+    callback=_size,
+    default="256MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Write at most so much while the command runs; then the oldest goes.",
+)
+@click.option("--keep-seconds", type=click.IntRange(min=1), metavar="N", help="Keep the last N seconds only.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def record(
+    output: str | None,
+    append: bool,
+    force: bool,
+    max_size: int,
+    keep_seconds: int | None,
+    command: tuple[str, ...],
+) -> int:
+    """Run COMMAND and record what each stage of its pipeline does, and when.
+
+    COMMAND keeps its terminal, its signals, its output and its exit status. When it ends, however
+    it ends, what was recorded becomes one trace for `bubblescope report`. While it runs, the
+    folder FILE.spool holds the recording; should that be left over, `bubblescope merge` reads it.
+    """
+    from bubblescope.record.messages import Messages
+    from bubblescope.record.session import Limits
+    from bubblescope.record.session import record as record_command
+
+    wanted = Limits(max_size, keep_seconds)
+    return record_command(command, output, wanted, Messages(), append=append, force=force)

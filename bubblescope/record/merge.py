@@ -1,0 +1,98 @@
+"""Spool folders and traces made into one trace file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from bubblescope.collectors._bubblescope_inject.room import entries, in_use
+from bubblescope.record.assemble import traces_of
+from bubblescope.record.destination import Destination
+from bubblescope.record.join import join
+from bubblescope.trace.model import Trace
+from bubblescope.trace.read import read_trace
+from bubblescope.trace.write import write_trace
+
+#: What is being done, for a person who waits.
+Progress = Callable[[str], None]
+_PATIENCE_S = 2.0
+
+
+class MergeInterruptedError(Exception):
+    """A signal ended the merge before the trace was written."""
+
+
+def merge(sources: Sequence[Path], destination: Destination, progress: Progress) -> Trace:
+    """Write one trace of spool folders and traces; returns it.
+
+    Raises NotATraceError for a source that is neither, UsageError if the trace cannot be written.
+    """
+    traces = [trace for source in sources for trace in _read(source, progress)]
+    if destination.append and destination.trace.exists():
+        traces = [*_read(destination.trace, progress), *traces]
+    trace = join(traces)
+    progress(f"writing {destination.trace.name}")
+    write_trace(trace, destination.trace, force=destination.force or destination.append)
+    return trace
+
+
+def summary(trace: Trace) -> str:
+    """What is in a trace, in a few words."""
+    stages = len({device.stage for device in trace.run.devices})
+    counts = ((len(trace.spans), "span"), (stages, "stage"), (len(trace.requests), "request"))
+    return ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
+
+
+def is_spool(path: Path) -> bool:
+    """Whether a path is a folder with spool files in it."""
+    try:
+        return path.is_dir() and bool(entries(str(path)))
+    except OSError:
+        return False
+
+
+def wait_for_writers(spool: Path) -> None:
+    """Give processes that outlive the command a moment to end; what they write later is lost."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline and any(in_use(entry.path) for entry in entries(str(spool))):
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def interruptible(warn: Callable[[], None]) -> Iterator[None]:
+    """Let a signal end the merge with MergeInterruptedError; the first Ctrl-C only warns.
+
+    Whoever ends a server with Ctrl-C is apt to press it twice.
+    """
+    presses = []
+
+    def interrupt(number: int, _: object) -> None:
+        presses.append(number)
+        if presses == [signal.SIGINT]:
+            warn()
+        else:
+            raise MergeInterruptedError
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _read(source: Path, progress: Progress) -> list[Trace]:
+    def files(done: int, total: int) -> None:
+        progress(f"reading {source.name}: {done} of {total} files")
+
+    def size(done: int, total: int) -> None:
+        progress(f"reading {source.name}: {done >> 20} of {total >> 20} MiB")
+
+    return traces_of(os.fspath(source), files) if is_spool(source) else [read_trace(source, size)]

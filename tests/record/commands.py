@@ -1,0 +1,85 @@
+"""Running `bubblescope record` on small real programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bubblescope.trace.model import Trace
+from bubblescope.trace.read import read_trace
+from tests.collectors.programs import PRELUDE
+
+BUBBLESCOPE = [sys.executable, "-m", "bubblescope"]
+ROOT = Path(__file__).parents[2]
+
+#: An engine in a few lines: stage 0 works on microbatches until it is ended.
+ENDLESS = """
+stage = recorder.stage(0, rank=0, layers=(0, 4), device="CPU")
+print("ready", flush=True)
+microbatch = 0
+while True:
+    with stage.span("forward", microbatch=microbatch, phase="prefill"):
+        time.sleep(0.001)
+    microbatch += 1
+"""
+#: The same, for three microbatches.
+SHORT = """
+stage = recorder.stage(0, rank=0, layers=(0, 4), device="CPU")
+for microbatch in range(3):
+    with stage.span("forward", microbatch=microbatch, phase="prefill"):
+        time.sleep(0.001)
+print("done")
+"""
+
+
+def python(code: str) -> list[str]:
+    """A command that runs code as an instrumented engine would."""
+    return [sys.executable, "-c", PRELUDE + textwrap.dedent(code)]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def bubblescope(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*BUBBLESCOPE, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def begun(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
+    """Like `bubblescope`, but still running, in a session of its own; returns when it says "ready"."""
+    process = subprocess.Popen(
+        [*BUBBLESCOPE, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def microbatches(trace: Trace | Path) -> list[int]:
+    spans = (trace if isinstance(trace, Trace) else read_trace(trace)).spans
+    return sorted(spans["microbatch"].tolist())
