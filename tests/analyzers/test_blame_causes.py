@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.pipelines.agreement import examined
-from tests.pipelines.engine import ACTIVATION_BYTES, Engine, Step, prefill
+from tests.pipelines.engine import ACTIVATION_BYTES, Engine, Step, decode, prefill
 from tests.pipelines.execution import play
 from tests.pipelines.program import Program, Rank, Ticket
 
@@ -67,8 +67,7 @@ def test_blocked_by_a_stage_that_has_not_begun() -> None:
 
 def test_waiting_for_tokens_is_not_followed() -> None:
     # GIVEN decode steps over two stages, stage 1 computing while stage 0 waits for its tokens
-    decode = Step((4, 6), phase="decode", samples=True)
-    steps = [Step((10, 10)), Step((10, 10), samples=True), decode, decode]
+    steps = [Step((10, 10)), Step((10, 10), samples=True), decode(4, 6), decode(4, 6)]
     for tokens in ("broadcast", "return"):
         right = examined(play(Engine(tokens=tokens).program(steps)), phases=True)
         # THEN the cause is the token; stage 1 waits 4 ns per step for what stage 0 computes

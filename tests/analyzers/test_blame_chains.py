@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.pipelines.agreement import examined
-from tests.pipelines.engine import ACTIVATION_BYTES, TOKEN_BYTES, Engine, Step, prefill
+from tests.pipelines.engine import ACTIVATION_BYTES, TOKEN_BYTES, Engine, Step, decode, prefill
 from tests.pipelines.execution import Execution, play
 from tests.pipelines.program import Program, Rank
 from tests.pipelines.truth import Blame
@@ -146,8 +146,7 @@ def test_of_several_waits_the_first_counts() -> None:
 
 def test_decode_over_three_stages() -> None:
     # GIVEN a prompt and two decode steps, tokens broadcast; streams begin 1 ns after each other
-    decode = Step((4, 6, 8), phase="decode", samples=True)
-    steps = [Step((10, 10, 10), samples=True), decode, decode]
+    steps = [Step((10, 10, 10), samples=True), decode(4, 6, 8), decode(4, 6, 8)]
     execution: Execution = play(Engine(stagger=1).program(steps))
     right = examined(execution, phases=True)
     # THEN stage 0 waits for tokens from 13 to 41 and from 50 to 72, and every ns of it is the last stage's

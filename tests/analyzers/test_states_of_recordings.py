@@ -9,7 +9,7 @@ from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Options
 from bubblescope.trace.read import read_trace
 from tests.pipelines.agreement import assert_agrees, examined
-from tests.pipelines.engine import Engine, Step, prefill
+from tests.pipelines.engine import Engine, Step, decode, prefill
 from tests.pipelines.execution import play
 from tests.pipelines.recording import (
     ORIGIN_NS,
@@ -39,8 +39,7 @@ def test_ranks_that_count_from_different_base_times(tmp_path: Path) -> None:
 
 def test_decode_from_the_files_of_ranks(tmp_path: Path) -> None:
     # GIVEN token broadcasts and a copy before each computing
-    decode = Step((4, 6), phase="decode", samples=True)
-    steps = [Step((30, 10)), Step((30, 10), samples=True), decode, decode]
+    steps = [Step((30, 10)), Step((30, 10), samples=True), decode(4, 6), decode(4, 6)]
     execution = play(Engine(copy=3).program(steps))
     write_kineto(execution, tmp_path, [BASE_STEP_NS, 3 * BASE_STEP_NS])
     assert_agrees(analyze(read_trace(tmp_path), Options(idle_gap_ns=1000)), truth(execution, 1000))

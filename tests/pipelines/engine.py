@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from tests.pipelines.program import Program, Rank, Ticket
 
+#: What a chunk of a prompt, a decode step and a sampled token weigh on a link.
 ACTIVATION_BYTES = 8_000_000
+DECODE_BYTES = 8_192
 TOKEN_BYTES = 8
 
 
@@ -17,6 +19,7 @@ class Step:
 
     at: when its request arrives; no host goes on before.
     samples: the last stage gives the sampled tokens back after it.
+    size: bytes of each of its tensors.
     A decode step needs the tokens of the last step that sampled.
     """
 
@@ -24,6 +27,7 @@ class Step:
     phase: str = "prefill"
     at: int = 0
     samples: bool = False
+    size: int = ACTIVATION_BYTES
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,8 @@ class Engine:
         computing that was launched before.
     host: per stage, what its host is busy with before each step.
     lockstep: a host waits for the step's computing (and tokens) before it goes on.
-    skew: per rank of a stage, how much longer it computes than the step says. More than one: the
-        ranks of a stage all-reduce for `allreduce` after each step.
+    skew: per rank of a stage, how much longer it computes than the step says; `turns`: from step to
+        step the next rank's. More than one: the ranks of a stage all-reduce for `allreduce`.
     tokens: how they come back: "broadcast" to every stage, or "return" to the first.
     copy: length of a copy before each computing; 0 for none.
     holds: a stage does not compute on before its sends have ended.
@@ -49,6 +53,7 @@ class Engine:
     host: tuple[int, ...] = ()
     lockstep: bool = False
     skew: tuple[int, ...] = (0,)
+    turns: bool = False
     allreduce: int = 2
     tokens: str = "broadcast"
     token_link: int = 2
@@ -78,36 +83,35 @@ class Engine:
             rank.until(step.at)
             if self.host:
                 rank.spend(self.host[rank.stage])
-            received = self._receive(rank, [] if self.early else computed)
+            received = self._receive(rank, step.size, [] if self.early else computed)
             needed = token if step.phase == "decode" and rank.stage == 0 else []
             held = sent if self.holds else []
             if self.copy:
                 rank.copy(self.copy)
-            ns = step.compute[rank.stage] + self.skew[rank.number % len(self.skew)]
+            turn = rank.number + number if self.turns else rank.number
+            ns = step.compute[rank.stage] + self.skew[turn % len(self.skew)]
             after = [*received, *computed, *needed, *held]
             computed = [rank.compute(ns, after, step=number, phase=step.phase)]
             if len(self.skew) > 1:
                 computed = [
-                    rank.collective(
-                        "allreduce", f"tp{rank.stage}", self.allreduce, ACTIVATION_BYTES, computed
-                    )
+                    rank.collective("allreduce", f"tp{rank.stage}", self.allreduce, step.size, computed)
                 ]
             if rank.stage < stages - 1:
                 to = rank.number + len(self.skew)
                 ns = self._hop(rank.stage)
-                sent = [rank.send(to, ACTIVATION_BYTES, ns, computed) for _ in range(self.tensors)]
+                sent = [rank.send(to, step.size, ns, computed) for _ in range(self.tensors)]
             if step.samples:
                 token = self._give_back(rank, stages, computed) or token
             if self.lockstep:
                 for ticket in (*computed, *(token if step.samples else [])):
                     rank.wait(ticket)
 
-    def _receive(self, rank: Rank, after: list[Ticket]) -> list[Ticket]:
+    def _receive(self, rank: Rank, size: int, after: list[Ticket]) -> list[Ticket]:
         if rank.stage == 0:
             return []
         sender = rank.number - len(self.skew)
         ns = self._hop(rank.stage - 1)
-        return [rank.receive(sender, ACTIVATION_BYTES, ns, after) for _ in range(self.tensors)]
+        return [rank.receive(sender, size, ns, after) for _ in range(self.tensors)]
 
     def _hop(self, stage: int) -> int:
         return self.link if isinstance(self.link, int) else self.link[stage]
@@ -127,3 +131,8 @@ class Engine:
 def prefill(*compute: Sequence[int]) -> list[Step]:
     """The steps of one prompt, from what each stage computes: one sequence of chunks per stage."""
     return [Step(chunk) for chunk in zip(*compute, strict=True)]
+
+
+def decode(*compute: int, at: int = 0) -> Step:
+    """A decode step, from what each stage computes."""
+    return Step(compute, "decode", at, samples=True, size=DECODE_BYTES)
