@@ -1,0 +1,101 @@
+"""Carrying out a load: wait for the server, warm it up, send, time, tell."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from bubblescope.load.plan import Load, Prompt, prompts
+from bubblescope.load.server import Answer, LoadError, Server
+
+#: Says something to the person at the terminal.
+Say = Callable[[str], None]
+
+_ASK_SECONDS = 0.25
+_TELL_SECONDS = 15
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a load: the answers in order of their sending."""
+
+    answers: tuple[Answer, ...]
+
+    @property
+    def window_ns(self) -> tuple[int, int]:
+        """From the first measured request's sending to the last one's end."""
+        return min(a.sent_ns for a in self.answers), max(a.end_ns for a in self.answers)
+
+
+class Stopped(Exception):  # noqa: N818 - no error: somebody else ended it
+    """The server has ended, or the user has had enough."""
+
+
+def drive(load: Load, say: Say, stop: threading.Event) -> Measured:
+    """Carry out a load; raises LoadError, and Stopped soon after `stop` is set."""
+    warmup, measured = prompts(load)
+    with Server(load.url) as server:
+        model = _wait_until_ready(server, load.ready_seconds, say, stop)
+        for prompt in warmup:
+            say(f"warming up: {_told(server.complete(model, prompt, load.output_tokens), load)}")
+            _check(stop)
+        answers = _send(server, model, measured, load, say, stop)
+    _warn(answers, load, say)
+    return Measured(tuple(sorted(answers, key=lambda answer: answer.sent_ns)))
+
+
+def _wait_until_ready(server: Server, seconds: int, say: Say, stop: threading.Event) -> str:
+    begin = time.monotonic()
+    told = begin
+    say(f"waiting until {server.url} answers")
+    while (model := server.model()) is None:
+        now = time.monotonic()
+        if now - begin > seconds:
+            raise LoadError(
+                f"{server.url} did not answer within {seconds} s; --ready-seconds gives it longer"
+            )
+        if now - told > _TELL_SECONDS:
+            told = now
+            say(f"still waiting until {server.url} answers, for {now - begin:.0f} s now")
+        if stop.wait(_ASK_SECONDS):
+            raise Stopped
+    return model
+
+
+def _send(
+    server: Server, model: str, measured: Sequence[Prompt], load: Load, say: Say, stop: threading.Event
+) -> list[Answer]:
+    def send(prompt: Prompt) -> Answer:
+        _check(stop)
+        answer = server.complete(model, prompt, load.output_tokens)
+        say(_told(answer, load))
+        return answer
+
+    with ThreadPoolExecutor(load.concurrency) as pool:
+        return list(pool.map(send, measured))
+
+
+def _told(answer: Answer, load: Load) -> str:
+    seconds = answer.ttft_ns / 1e9
+    name = answer.name.partition("-")[2].replace("-", " ")
+    return (
+        f"{name}: {load.prompt_tokens} tokens, first token after {seconds * 1e3:.1f} ms, "
+        f"{load.prompt_tokens / seconds:.0f} tokens/s"
+    )
+
+
+def _warn(answers: Sequence[Answer], load: Load, say: Say) -> None:
+    cached = sum(answer.cached_tokens or 0 for answer in answers)
+    if cached:
+        say(f"{cached} prompt tokens came from the server's prefix cache, so the times are too short")
+    counted = {answer.prompt_tokens for answer in answers} - {None, load.prompt_tokens}
+    if counted:
+        say(f"the server counts {', '.join(map(str, counted))} tokens in a prompt of {load.prompt_tokens}")
+
+
+def _check(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise Stopped

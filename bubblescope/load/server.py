@@ -1,0 +1,142 @@
+"""An OpenAI-compatible server, as its client sees it. Nothing but the given address is talked to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import msgspec
+
+from bubblescope.errors import NOT_A_TRACE, BubblescopeError
+from bubblescope.load.plan import Prompt
+
+_PREFILL_SECONDS = 3600.0
+#: Of an error's text, so much is shown.
+_SHOWN = 300
+_EVENT = b"data:"
+_LAST = b"[DONE]"
+#: A line of an answer longer than this is no token.
+_LONGEST_LINE = 1 << 20
+
+
+class LoadError(BubblescopeError):
+    """The server could not be driven."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, NOT_A_TRACE)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answered request; times are CLOCK_MONOTONIC nanoseconds.
+
+    prompt_tokens, cached_tokens: as the server counted them; None where it does not tell.
+    """
+
+    name: str
+    sent_ns: int
+    first_token_ns: int
+    end_ns: int
+    prompt_tokens: int | None
+    cached_tokens: int | None
+
+    @property
+    def ttft_ns(self) -> int:
+        """From sending to the first token."""
+        return self.first_token_ns - self.sent_ns
+
+
+class Server:
+    """A server at an address; used as a context manager, by several threads at once."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        try:
+            # No proxies, no credentials of the environment: only this address.
+            self._client = httpx.Client(
+                base_url=self.url, trust_env=False, timeout=httpx.Timeout(_PREFILL_SECONDS, connect=5.0)
+            )
+        except (httpx.InvalidURL, ValueError) as error:
+            raise LoadError(f"{url} is no address of a server: {error}") from None
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def answers(self) -> bool:
+        """Whether anything answers at the address."""
+        try:
+            self._client.get("/v1/models", timeout=2.0)
+        except httpx.HTTPError:
+            return False
+        return True
+
+    def model(self) -> str | None:
+        """The model it serves; None while it is not ready."""
+        try:
+            response = self._client.get("/v1/models", timeout=2.0)
+            found = msgspec.json.decode(response.content)["data"][0]["id"]
+        except (httpx.HTTPError, msgspec.DecodeError, LookupError, TypeError):
+            return None
+        return str(found) if response.status_code == httpx.codes.OK else None
+
+    def complete(self, model: str, prompt: Prompt, output_tokens: int) -> Answer:
+        """Send a prompt and read its answer to the end; raises LoadError."""
+        wanted = {
+            "model": model, "prompt": prompt.tokens, "max_tokens": output_tokens, "temperature": 0,
+            "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True},
+        }  # fmt: skip
+        headers = {"Content-Type": "application/json", "X-Request-Id": prompt.name}
+        body = msgspec.json.encode(wanted)
+        sent_ns = time.monotonic_ns()
+        first_ns: int | None = None
+        usage: dict[str, Any] = {}
+        try:
+            with self._client.stream("POST", "/v1/completions", content=body, headers=headers) as response:
+                if response.status_code != httpx.codes.OK:
+                    raise LoadError(f"{self.url} refused {prompt.name}: {_text(response)}")
+                for event in _events(response):
+                    if event.get("choices"):
+                        first_ns = first_ns or time.monotonic_ns()
+                    usage = event.get("usage") or usage
+        except httpx.HTTPError as error:
+            raise LoadError(f"{self.url} broke off {prompt.name}: {error or type(error).__name__}") from None
+        if first_ns is None:
+            raise LoadError(f"{self.url} answered {prompt.name} without a token")
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+        return Answer(prompt.name, sent_ns, first_ns, time.monotonic_ns(), usage.get("prompt_tokens"), cached)
+
+
+def _events(response: httpx.Response) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a stream of server-sent events."""
+    rest = b""
+    for piece in response.iter_bytes():
+        *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > _LONGEST_LINE:
+            raise LoadError("the server's answer is no stream of tokens")
+        for line in lines:
+            data = line.strip().removeprefix(_EVENT).strip()
+            if line.startswith(_EVENT) and data != _LAST:
+                try:
+                    event = msgspec.json.decode(data)
+                except msgspec.DecodeError:
+                    continue
+                if isinstance(event, dict):
+                    yield event
+
+
+def _text(response: httpx.Response) -> str:
+    """What the server says is wrong, in one line."""
+    body = response.read()[: 1 << 16]
+    try:
+        error = msgspec.json.decode(body)
+        error = error.get("error", error)
+        text = str(error.get("message", error))
+    except (msgspec.DecodeError, AttributeError):
+        text = body.decode("utf-8", "replace")
+    return f"{response.status_code} {' '.join(text.split())[:_SHOWN]}"
