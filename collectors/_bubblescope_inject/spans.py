@@ -26,7 +26,8 @@ from .writer import Writer
 
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 _PHASE_NUMBERS = {phase: number for number, phase in enumerate(PHASES)}
-_HOST_CLOCK, _DEVICE_CLOCK = CLOCKS.index("host"), CLOCKS.index("device")
+_CLOCK_NUMBERS = {clock: number for number, clock in enumerate(CLOCKS)}
+_HOST_CLOCK = _CLOCK_NUMBERS["host"]
 _pack = SPAN_SLOT.pack_into
 _pack_open = OPEN_SPAN_SLOT.pack_into
 
@@ -169,17 +170,18 @@ class Stage:
     def measured(
         self, kind: str, begin_ns: int, end_ns: int, *, phase: str = "unknown", step: int = UNKNOWN,
         microbatch: int = UNKNOWN, tokens: int = UNKNOWN, prefix: int = UNKNOWN, peer: int = UNKNOWN,
-        bytes: int = UNKNOWN,
+        bytes: int = UNKNOWN, clock: str = "device",
     ) -> None:  # fmt: skip
-        """Note work that is over, with the times that its device took, brought onto CLOCK_MONOTONIC.
+        """Note work that is over, with CLOCK_MONOTONIC times.
 
+        clock: which clock told them, the device's (brought onto the host's) or the "host"'s.
         The other arguments are those of `span`.
         """
         recording.write(
             lambda file: file.put(
                 SPAN_SLOT, step, microbatch, bytes, begin_ns, end_ns, tokens, prefix, self.layer_begin,
                 self.layer_end, self.number, peer, _KIND_NUMBERS[kind], _PHASE_NUMBERS[phase],
-                _DEVICE_CLOCK, SPAN,
+                _CLOCK_NUMBERS[clock], SPAN,
             )
         )  # fmt: skip
 

@@ -229,7 +229,8 @@ def test_work_measured_by_its_device_keeps_the_device_s_times(tmp_path: Path) ->
     process = recorded(
         """
         stage = recorder.stage(1, layers=(4, 8))
-        stage.measured("forward", 2**60 + 1, 2**60 + 3, phase="decode", step=9, microbatch=9, tokens=1, prefix=64)
+        stage.measured("forward", 2**60 + 1, 2**60 + 3, phase="decode", step=9,
+                       microbatch=9, tokens=1, prefix=64)
         """,
         tmp_path,
     )

@@ -1,0 +1,63 @@
+"""Doing something with a module once it is there, without importing it: engines' modules are heavy."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from . import recording
+
+Callback = Callable[[ModuleType], None]
+
+
+def after_import(callbacks: Mapping[str, Callback]) -> None:
+    """Call each callback once with its module: now if it is imported already, else when it will be."""
+    later = {name: callback for name, callback in callbacks.items() if name not in sys.modules}
+    for name in callbacks.keys() - later.keys():
+        _call(callbacks[name], sys.modules[name])
+    sys.meta_path.insert(0, _Watch(later))
+
+
+def _call(callback: Callback, module: ModuleType) -> None:
+    try:
+        callback(module)
+    except Exception as error:
+        recording.lost(error)
+
+
+class _Watch(MetaPathFinder):
+    """Finds nothing itself; it only has the loaders of the watched modules tell when they are done."""
+
+    def __init__(self, callbacks: dict[str, Callback]) -> None:
+        self._callbacks = callbacks
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        callback = self._callbacks.get(fullname)
+        if callback is None:
+            return None
+        for finder in sys.meta_path:
+            if finder is not self and (spec := finder.find_spec(fullname, path, target)) is not None:
+                _tell_when_loaded(spec, callback)
+                return spec
+        return None
+
+
+def _tell_when_loaded(spec: ModuleSpec, callback: Callback) -> None:
+    loader = spec.loader
+    if loader is None:
+        return
+    load = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        load(module)
+        _call(callback, module)
+
+    # On this loader only; where it takes no attributes the module is left alone.
+    with contextlib.suppress(AttributeError):
+        loader.exec_module = exec_module  # type: ignore[method-assign]

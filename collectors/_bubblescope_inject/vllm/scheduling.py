@@ -1,0 +1,89 @@
+"""Scheduler steps: what is in one, and the number by which every rank knows it.
+
+The engine's scheduler runs in one process and sends each step to the workers of all stages. What
+we know of a step travels along on it, as an attribute, so all of them agree.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable
+from time import monotonic_ns
+from typing import Any
+
+from .. import fact, recording, stage
+from ..spans import Stage
+from . import facts
+
+#: The attribute. Its value is a plain tuple: a process without this package must be able to load it.
+ATTRIBUTE = "_bubblescope_step"
+#: step, phase, tokens, prefix
+Step = tuple[int, str, int, int]
+
+_numbers = itertools.count(1)
+
+
+def schedule(scheduler: Any, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
+    """The scheduler begins; the result takes what it decided."""
+    begin_ns = monotonic_ns()
+
+    def decided(output: Any) -> None:
+        if output.total_num_scheduled_tokens > 0:
+            number = next(_numbers)
+            phase, prefix = _contents(_rows(output, scheduler.requests))
+            tokens = output.total_num_scheduled_tokens
+            setattr(output, ATTRIBUTE, (number, phase, tokens, prefix))
+            _first_stage(scheduler.vllm_config).measured(
+                "schedule", begin_ns, monotonic_ns(), clock="host", phase=phase, step=number,
+                microbatch=number, tokens=tokens, prefix=prefix,
+            )  # fmt: skip
+
+    return decided
+
+
+@functools.cache
+def _tell_queue_size(size: int) -> None:
+    fact("batches_in_flight", size)
+
+
+def queue_size(core: Any) -> None:
+    """Note how many batches the engine keeps in flight."""
+    _tell_queue_size(int(core.batch_queue_size))
+
+
+_stages: list[Stage] = []
+
+
+def _first_stage(config: Any) -> Stage:
+    """The stage on whose behalf the scheduler works; facts of the run are told along with it."""
+    if not _stages:
+        _stages.append(stage(0))
+        try:
+            facts.tell(config)
+        except Exception as error:  # a config of another version
+            recording.lost(error)
+    return _stages[0]
+
+
+def _rows(output: Any, requests: Any) -> Iterable[tuple[int, int, int]]:
+    """Per request of a step: new tokens, tokens computed before, tokens of the prompt."""
+    cached = output.scheduled_cached_reqs
+    computed = {new.req_id: new.num_computed_tokens for new in output.scheduled_new_reqs}
+    computed.update(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
+    for request, tokens in output.num_scheduled_tokens.items():
+        yield tokens, computed[request], requests[request].num_prompt_tokens
+
+
+def _contents(rows: Iterable[tuple[int, int, int]]) -> tuple[str, int]:
+    """Phase and prefix of a step; with several requests, the mean prefix of its tokens."""
+    prefills = decodes = tokens = weighted = 0
+    for new, before, prompt in rows:
+        if before < prompt:
+            prefills += 1
+        else:
+            decodes += 1
+        tokens += new
+        weighted += new * before
+    phase = "mixed" if prefills and decodes else "prefill" if prefills else "decode"
+    return phase, weighted // max(tokens, 1)
