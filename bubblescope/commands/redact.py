@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bubblescope.errors import DAMAGED, UsageError
+from bubblescope.errors import DAMAGED
 
 _SUFFIXES = (".gz", ".json")
 
@@ -30,8 +30,9 @@ def redact(path: str, output: str | None, force: bool) -> int:
       bubblescope redact profile-folder/ -o for-the-issue.json.gz
     """
     target = Path(output) if output else _beside(Path(path))
-    if target.exists() and not force:
-        raise UsageError(f"{target} exists; --force overwrites it")
+    from bubblescope.trace.whole_file import refuse_to_overwrite
+
+    refuse_to_overwrite(target, force)
 
     from bubblescope.report.progress import reading
     from bubblescope.trace.read import read_trace

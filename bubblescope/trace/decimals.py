@@ -20,7 +20,7 @@ def nanoseconds(text: bytes) -> int | None:
     """
     whole, _, fraction = text.partition(b".")
     digits = whole + fraction.ljust(3, b"0")
-    usual = len(fraction) <= 3 and digits.isdigit() and len(digits) < 40
+    usual = whole and len(fraction) <= 3 and digits.isdigit() and len(digits) < 40
     value = int(digits) if usual else _rounded(text.strip(b'"'), 3)
     return value if value is not None and -LIMIT < value < LIMIT else None
 

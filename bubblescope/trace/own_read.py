@@ -171,7 +171,8 @@ class _Column:
         if self._kind == "time?":
             return [None if value == _MISSING else value for value in values.tolist()]
         if self._kind == "text" or isinstance(self._kind, tuple):
-            return pd.Categorical.from_codes(values, pd.Index(list(self._texts)))
+            texts = self._kind if isinstance(self._kind, tuple) else self._texts
+            return pd.Categorical.from_codes(values, pd.Index(list(texts)))
         return values
 
 

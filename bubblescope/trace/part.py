@@ -99,7 +99,8 @@ class Part:
 
     fields: the JSON text of the fields beside the events.
     lanes, names, messages: the distinct values in order of appearance, with their positions.
-    slices, others: how many events with a duration there were in all, and how many of other kinds.
+    slices, others, shapeless: how many events with a duration there were in all, how many of other
+        kinds, and how many objects that are no events.
     dropped: how many were left out, by reason.
     on_device: whether any of them was work on a device.
     uncategorised: whether none of them had a category.
@@ -113,6 +114,7 @@ class Part:
     messages: dict[Message, int] = field(default_factory=dict)
     slices: int = 0
     others: int = 0
+    shapeless: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     on_device: bool = False
     uncategorised: bool = True
@@ -135,7 +137,9 @@ class Part:
         for event in kept:
             if event.ph in _SLICES:
                 slices.append(event)
-            elif event.ph is not None:
+            elif event.ph is None:
+                self.shapeless += 1
+            else:
                 self.others += 1
                 self._label(event)
         if slices:

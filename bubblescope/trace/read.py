@@ -28,7 +28,7 @@ def read_trace(path: str | PathLike[str], progress: Progress | None = None) -> T
     if not place.exists():
         raise UsageError(f"no such file or folder: {shown(place)}")
     files = _files_in(place) if place.is_dir() else [place]
-    advance = _counted(progress, sum(file.stat().st_size for file in files))
+    advance = _counted(progress, sum(map(_size, files)))
     contents: list[Content] = []
     lost: list[Lost] = []
     for file in files:
@@ -55,7 +55,7 @@ def _whole(contents: Sequence[Content], place: Path) -> Trace:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    files = sorted({file for name in _NAMES for file in folder.glob(name) if file.is_file()})
+    files = sorted({file for name in _NAMES for file in folder.glob(name) if not file.is_dir()})
     if not files:
         inner = next((file.parent for name in _NAMES for file in folder.glob(f"*/{name}")), None)
         hint = f"; perhaps you mean {shown(inner)}" if inner else ""
@@ -63,6 +63,13 @@ def _files_in(folder: Path) -> list[Path]:
     if len(files) > _MOST_FILES:
         raise NotATraceError(f"{shown(folder)} holds more than {_MOST_FILES} files; name a smaller folder")
     return files
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _counted(progress: Progress | None, total: int) -> Callable[[int], None] | None:

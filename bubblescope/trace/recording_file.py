@@ -55,7 +55,8 @@ def read_file(path: Path, advance: Callable[[int], None] | None = None) -> Conte
         return Content(own=tuple(reading.own), lost=lost)
     parts = [part for part in reading.parts if part.slices or part.others]
     if not parts:
-        raise nothing_in(path, reading.fields, damage)
+        objects = sum(part.shapeless for part in reading.parts)
+        raise nothing_in(path, reading.fields, damage, objects)
     if not any(part.slices for part in parts):
         raise NotATraceError(f"no slices in this trace: {shown(path)} holds only instants, counters or names")
     return Content(tuple(Document(shown(path.name), part) for part in parts), lost=lost)

@@ -76,8 +76,8 @@ def _looks_like(head: bytes) -> str | None:
     return "plain text" if text else None
 
 
-def nothing_in(path: Path, fields: Collection[str], damage: Damage) -> NotATraceError:
-    """The error for a file that holds no event; `fields` are the names of its fields."""
+def nothing_in(path: Path, fields: Collection[str], damage: Damage, objects: int) -> NotATraceError:
+    """The error for a file that holds no event, but perhaps fields and objects of other kinds."""
     file = shown(path)
     foreign = next((kind for key, kind in _FOREIGN.items() if key in fields), None)
     if fields and _EVENTS not in fields:
@@ -85,6 +85,6 @@ def nothing_in(path: Path, fields: Collection[str], damage: Damage) -> NotATrace
         return NotATraceError(f"not a timeline: {file} looks like {what}")
     if damage.cut:
         return NotATraceError(f"empty trace: {file} breaks off at byte {damage.cut[0]}, before any event")
-    if damage.broken:
+    if damage.broken or objects:
         return NotATraceError(f"not a timeline: {file} is a JSON list of something else than events")
     return NotATraceError(f"empty trace: there is no event in {file}")

@@ -27,6 +27,7 @@ PROMPT_FLAG = re.compile(r"(?i:--(?:prompt|messages?|content|text|input))|-p")
 HOST_FLAG = re.compile(r"(?i:--(?:master[-_]addr|host|node[-_]ip|dist[-_]init[-_]addr|[\w-]+[-_]address))")
 
 _QUOTED = r""""(?:[^"\\]|\\.)*(?:"|\Z)|'(?:[^'\\]|\\.)*(?:'|\Z)"""
+_NO_NUMBER = r"(?![-+.\d]+(?:[,;)\]}]|\Z))"
 _BARE = r"""[^\s"',;&|<>(){}\[\]]+"""
 
 
@@ -54,6 +55,11 @@ def _after(names: str, value: str = f"{_QUOTED}|{_BARE}") -> re.Pattern[str]:
     return re.compile(rf"(?i:(?<![A-Za-z0-9])(?:\w*[-_])?(?:{names})[\"']?\s*[=:]\s*)(?P<value>{value})")
 
 
+def _variable(ends: str) -> re.Pattern[str]:
+    """The value of an environment variable whose name ends so."""
+    return re.compile(rf"\b(?:[A-Z][A-Z0-9_]*)?(?:{ends})=(?P<value>{_QUOTED}|{_BARE})")
+
+
 def _after_flag(flag: re.Pattern[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{flag.pattern})[= ](?P<value>{_QUOTED}|{_BARE})")
 
@@ -61,17 +67,14 @@ def _after_flag(flag: re.Pattern[str]) -> re.Pattern[str]:
 _RULES = (
     _Rule("URL credentials", re.compile(r"://(?P<value>[^\s/@\"'<>]+)@")),
     _Rule("secrets after a flag", _after_flag(SECRET_FLAG)),
-    _Rule(
-        "secrets in the environment",
-        re.compile(rf"\b(?:[A-Z][A-Z0-9_]*)?(?:KEY|TOKEN|CREDENTIALS?)=(?P<value>{_QUOTED}|{_BARE})"),
-        is_words,
-    ),
+    _Rule("secrets in the environment", _variable("PASSWORD|PASSWD|SECRET")),
+    _Rule("secrets in the environment", _variable("KEY|TOKEN|CREDENTIALS?"), is_words),
     _Rule("secrets after a name", _after(r"passw(?:or)?d|secret|pass")),
     _Rule("secrets after a name", _after(r"api[-_]?key|credentials?"), is_words),
     _Rule("secrets after a name", _after(r"key|token"), _looks_random),
     _Rule("bearer tokens", re.compile(r"(?i:\bbearer|\bauthorization:\s*basic)\s+(?P<value>[\w.~+/=-]{8,})")),
     _Rule("prompt text", _after("prompts?|messages?|content|text|inputs?", _QUOTED)),
-    _Rule("prompt text", _after("prompts?|messages", rf"{_BARE}[^\n]*"), is_words),
+    _Rule("prompt text", _after("prompts?|messages", rf"{_NO_NUMBER}{_BARE}[^\n]*"), is_words),
     _Rule("prompt text", _after_flag(PROMPT_FLAG), is_words),
     _Rule(
         "API keys",
