@@ -6,8 +6,9 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import bubblescope.collectors
 from bubblescope.collectors._bubblescope_inject.spoolfile import boot_id
@@ -18,14 +19,16 @@ from bubblescope.collectors._bubblescope_inject.writer import (
     Writer,
 )
 from bubblescope.errors import BubblescopeError, UsageError
+from bubblescope.record import plugins
 from bubblescope.record.command_line import engine_of
 from bubblescope.record.destination import Destination, destination
 from bubblescope.record.launch import OWN_FAILURE, CommandError, run_command
 from bubblescope.record.messages import Messages
 from bubblescope.trace.source import shown
 
-_NOT_INSTRUMENTED = "no process of the command has a collector in it, or none did any work"
-_NO_ROOM = "no file could be written beside the trace; the disk is full, or the folder was removed"
+if TYPE_CHECKING:
+    from bubblescope.load.plan import Load
+    from bubblescope.record.driving import Driver
 
 
 class RecordingError(BubblescopeError):
@@ -50,33 +53,63 @@ def record(
     messages: Messages,
     append: bool = False,
     force: bool = False,
+    load: Load | None = None,
 ) -> int:
     """Record a command; returns its exit status, or 125 if it succeeded and the recording did not.
+
+    With a load, the command is a server: it is driven with it, and then ended.
 
     Raises RecordingError, status 125, if recording cannot begin, and CommandError, status 126 or
     127, if the command cannot be started.
     """
     try:
+        driver = _driver(load, command, messages)
         where = destination(output, append, force)
         _check_same_clock(where)
         spool = where.make_spool()
     except (BubblescopeError, OSError) as error:
         raise RecordingError(_reason(error)) from None
 
-    def tell_what_is_known() -> None:
+    def begin() -> None:
         try:
             _tell(spool, limits, _known(command, limits))
         except Exception as error:  # the command runs on, and is recorded, without these facts
             messages.say(_reason(error))
+        if driver is not None:
+            driver.start()
 
     messages.say(f"recording into {shown(where.trace)}")
     try:
-        status = run_command(command, _environment(spool, limits), tell_what_is_known)
+        status = run_command(command, _environment(spool, limits), begin)
     except CommandError:
         shutil.rmtree(spool, ignore_errors=True)
         raise
-    _tell(spool, limits, {"exit_status": status})
-    return _finished(spool, where, status, messages)
+    _tell(spool, limits, {"exit_status": status, **_driven(driver)})
+    status = _finished(spool, where, status, messages)
+    return status or (OWN_FAILURE if driver is not None and driver.failure else 0)
+
+
+def _driver(load: Load | None, command: Sequence[str], messages: Messages) -> Driver | None:
+    if load is None:
+        return None
+    from bubblescope.load.plan import url_of
+    from bubblescope.record.driving import Driver
+
+    url = load.url or url_of(command, engine_of(command))
+    driver = Driver(replace(load, url=url), messages.say)
+    driver.check()
+    return driver
+
+
+def _driven(driver: Driver | None) -> dict[str, object]:
+    """What is known of the load, once the command has ended."""
+    if driver is None:
+        return {}
+    driver.command_ended()
+    if driver.measured is None:
+        return {}
+    ttft_ns = {answer.name: answer.ttft_ns for answer in driver.measured.answers}
+    return {"window_ns": list(driver.measured.window_ns), "client_ttft_ns": ttft_ns}
 
 
 def _check_same_clock(destination: Destination) -> None:
@@ -96,10 +129,12 @@ def _check_same_clock(destination: Destination) -> None:
 def _environment(spool: Path, limits: Limits) -> dict[str, str]:
     """What the command finds: our own environment, where the collectors are, where they shall write."""
     collectors = str(Path(bubblescope.collectors.__file__).parent)
-    path = os.environ.get("PYTHONPATH")
+    paths = (str(plugins.write(spool)), collectors, os.environ.get("PYTHONPATH"))
+    ours = ("PYTHONPATH", FOLDER_VARIABLE, MAX_BYTES_VARIABLE, KEEP_SECONDS_VARIABLE)
     environment = {
         **os.environ,
-        "PYTHONPATH": f"{collectors}{os.pathsep}{path}" if path else collectors,
+        **plugins.environment(os.environ, ours),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         FOLDER_VARIABLE: str(spool),
         MAX_BYTES_VARIABLE: str(limits.max_bytes),
     }
@@ -131,32 +166,30 @@ def _tell(spool: Path, limits: Limits, facts: dict[str, object]) -> None:
 
 def _finished(spool: Path, where: Destination, status: int, messages: Messages) -> int:
     """Make the trace; the spool stays if that fails."""
-    from bubblescope.record.merge import (
-        MergeInterruptedError,
-        interruptible,
-        merge,
-        summary,
-        wait_for_writers,
-    )
+    from bubblescope.record import merge
     from bubblescope.record.spool import NothingRecordedError
 
+    if not merge.is_spool(spool):
+        shutil.rmtree(spool, ignore_errors=True)
+        messages.say(f"nothing was recorded: {shown(where.spool)} is gone, or the disk is full")
+        return status or OWN_FAILURE
     kept = f"`bubblescope merge {shown(where.spool)}` makes a trace of what was recorded"
     try:
-        with interruptible(lambda: messages.say("merging the recording; once more Ctrl-C stops that")):
-            wait_for_writers(spool)
-            trace = merge([spool], where, messages.doing)
-    except MergeInterruptedError:
+        with merge.interruptible(lambda: messages.say("merging the recording; once more Ctrl-C stops that")):
+            merge.wait_for_writers(spool)
+            trace = merge.merge([spool], where, messages.doing)
+    except NothingRecordedError:
+        messages.say(
+            "nothing was recorded: no process of the command has a collector in it, or none did any work"
+        )
+    except merge.MergeInterruptedError:
         messages.say(f"interrupted before the trace was written; {kept}")
         return status or OWN_FAILURE
-    except NothingRecordedError:
-        written = spool.is_dir() and any(spool.iterdir())
-        messages.say(f"nothing was recorded: {_NOT_INSTRUMENTED if written else _NO_ROOM}")
-        status = status or (0 if written else OWN_FAILURE)
     except Exception as error:
         messages.say(f"{_reason(error)}; {kept}")
         return status or OWN_FAILURE
     else:
-        messages.say(f"{summary(trace)} in {shown(where.trace)}")
+        messages.say(f"{merge.summary(trace)} in {shown(where.trace)}")
     shutil.rmtree(spool, ignore_errors=True)
     return status
 

@@ -83,3 +83,25 @@ def wait_until(holds: Callable[[], bool], seconds: float = 60) -> None:
 def microbatches(trace: Trace | Path) -> list[int]:
     spans = (trace if isinstance(trace, Trace) else read_trace(trace)).spans
     return sorted(spans["microbatch"].tolist())
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and theirs, by number."""
+    found: list[int] = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found += [int(child), *descendants(int(child))]
+    return sorted(found)
+
+
+def stages_of_the_demo(launcher: int) -> list[int]:
+    """The stages of the embedded engine under a launcher, first stage first."""
+    return [
+        pid for pid in descendants(launcher) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

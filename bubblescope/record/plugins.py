@@ -1,0 +1,47 @@
+"""Having an engine load its collector, without touching the engine: as a plugin of its own kind.
+
+Engines find plugins by the metadata of installed packages, and a folder on PYTHONPATH holds
+metadata as well as site-packages does. So it works from any other environment too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+NAME = "bubblescope"
+#: Below the spool; it goes with it.
+FOLDER = "plugins"
+_METADATA = f"Metadata-Version: 2.1\nName: {NAME}-inject\nVersion: 1\n"
+_ENTRY_POINTS = f"[vllm.general_plugins]\n{NAME} = _bubblescope_inject.vllm:register\n"
+
+#: Lists that an engine takes names from, with what must be in them. Where the user set none, the
+#: first means "all", so it is not set then.
+_LIST = "VLLM_PLUGINS"
+_COPIED_TO_RAY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
+
+
+def write(spool: Path) -> Path:
+    """Write the metadata and return the folder that has to be on PYTHONPATH."""
+    folder = spool / FOLDER
+    metadata = folder / f"{NAME}_inject-1.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(_METADATA)
+    (metadata / "entry_points.txt").write_text(_ENTRY_POINTS)
+    return folder
+
+
+def environment(before: Mapping[str, str], copied: tuple[str, ...]) -> dict[str, str]:
+    """What to set so that an engine loads the plugin in all its processes.
+
+    copied: variables that processes on other hosts must be given, too.
+    """
+    found = {_COPIED_TO_RAY: _with(before.get(_COPIED_TO_RAY, ""), copied)}
+    if _LIST in before:
+        found[_LIST] = _with(before[_LIST], (NAME,))
+    return found
+
+
+def _with(names: str, more: tuple[str, ...]) -> str:
+    before = [name for name in names.split(",") if name.strip()]
+    return ",".join([*before, *(name for name in more if name not in before)])
