@@ -114,7 +114,7 @@ def create(folder: str, process: str, number: int, size: int) -> SpoolFile:
         os.close(descriptor)
     HEADER.pack_into(
         buffer, 0, MAGIC, VERSION, SLOT, HEADER_SIZE, os.getpid(), number, time.monotonic_ns(), wall,
-        0, 0, 0, _boot_id(), socket.gethostname().encode()[:64],
+        0, 0, 0, boot_id(), socket.gethostname().encode()[:64],
     )  # fmt: skip
     return SpoolFile(buffer, process, number)
 
@@ -124,7 +124,7 @@ def nowhere(process: str) -> SpoolFile:
     return SpoolFile(bytearray(HEADER_SIZE), process, -1)
 
 
-def _boot_id() -> bytes:
+def boot_id() -> bytes:
     """Names the clock: processes with one boot id read the same CLOCK_MONOTONIC."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
