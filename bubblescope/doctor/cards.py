@@ -1,0 +1,130 @@
+"""The cards that people serve models with, and what their vendor publishes about them.
+
+Throughput is dense TFLOPS (TOPS for int8) with accumulation in FP32, as engines do it: half of what is
+printed "with sparsity". GeForce cards halve 16-bit and FP8 throughput when they accumulate in FP32.
+None: the vendor publishes no such figure, or the card has no units for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bubblescope.doctor.capability import Capability
+
+
+@dataclass(frozen=True)
+class Card:
+    """One product.
+
+    name: without the vendor; words that NVML adds ("NVIDIA", "GeForce") are left out.
+    capability: CUDA compute capability.
+    memory_gib, bandwidth_gbs: gibibytes; gigabytes a second.
+    half, fp8, fp4, int8: dense throughput, see above; `half` is FP16, and BF16 from 8.0 on.
+    link: the fastest way to another card; NVLink counts both directions, PCIe x16 each.
+    source: where the vendor publishes it.
+    """
+
+    name: str
+    capability: Capability
+    memory_gib: int
+    bandwidth_gbs: int
+    half: float | None
+    fp8: float | None
+    fp4: float | None
+    int8: float | None
+    link: str
+    source: str
+
+
+#: Where the compute capabilities stand.
+CAPABILITIES = "NVIDIA, CUDA GPU Compute Capability, developer.nvidia.com/cuda-gpus"
+
+_VOLTA = "NVIDIA V100 data sheet, 2020"
+_T4 = "NVIDIA T4 data sheet, 2019"
+_TURING = "NVIDIA Turing GPU Architecture whitepaper, 2018"
+_GA102 = "NVIDIA Ampere GA102 GPU Architecture whitepaper v2.1, 2021"
+_A100 = "NVIDIA A100 data sheet, nvidia.com/en-us/data-center/a100"
+_A10 = "NVIDIA A10 data sheet, nvidia.com/en-us/data-center/products/a10-gpu"
+_A30 = "NVIDIA A30 data sheet, nvidia.com/en-us/data-center/products/a30-gpu"
+_A5000 = "NVIDIA RTX A5000 data sheet, 2021"
+_ADA = "NVIDIA Ada GPU Architecture whitepaper v2.1, 2023"
+_6000_ADA = "NVIDIA RTX 6000 Ada Generation data sheet, nvidia.com/en-us/design-visualization/rtx-6000"
+_5000_ADA = "NVIDIA RTX 5000 Ada Generation data sheet, 2023"
+_L4 = "NVIDIA L4 data sheet, nvidia.com/en-us/data-center/l4"
+_L40 = "NVIDIA L40 data sheet, nvidia.com/en-us/data-center/l40"
+_L40S = "NVIDIA L40S data sheet, nvidia.com/en-us/data-center/l40s"
+_H100 = "NVIDIA H100 data sheet, nvidia.com/en-us/data-center/h100"
+_H200 = "NVIDIA H200 data sheet, nvidia.com/en-us/data-center/h200"
+_GH200 = "NVIDIA GH200 data sheet, nvidia.com/en-us/data-center/grace-hopper-superchip"
+_HGX = "NVIDIA HGX platform, nvidia.com/en-us/data-center/hgx, an eighth of the 8-GPU figures"
+_SPARK = "NVIDIA DGX Spark, nvidia.com/en-us/products/workstations/dgx-spark"
+_RTX_BLACKWELL = "NVIDIA RTX Blackwell GPU Architecture whitepaper v1.1, 2025"
+_PRO_BLACKWELL = "NVIDIA RTX PRO Blackwell GPU Architecture whitepaper v1.0, 2025"
+_PRO_SHEET = "NVIDIA RTX PRO Blackwell data sheets, 2025; FP4 is half of the AI TOPS printed there"
+_GEFORCE_50 = (
+    "NVIDIA GeForce RTX 50 series, nvidia.com/en-us/geforce; FP4 is half of the AI TOPS printed there"
+)
+
+_PCIE3 = "PCIe 3.0 x16, 16 GB/s"
+_PCIE4 = "PCIe 4.0 x16, 32 GB/s"
+_PCIE5 = "PCIe 5.0 x16, 64 GB/s"
+_PCIE5_X8 = "PCIe 5.0 x8, 32 GB/s"
+_BRIDGE = "NVLink bridge, 112.5 GB/s"
+
+
+def _nvlink(gbs: int) -> str:
+    return f"NVLink, {gbs} GB/s"
+
+
+CARDS = (
+    # Volta and Turing: too old for much of this, and still in many rigs.
+    Card("V100 16GB", (7, 0), 16, 900, 125, None, None, None, _nvlink(300), _VOLTA),
+    Card("V100 32GB", (7, 0), 32, 900, 125, None, None, None, _nvlink(300), _VOLTA),
+    Card("T4", (7, 5), 16, 320, 65, None, None, 130, _PCIE3, _T4),
+    Card("RTX 2080 Ti", (7, 5), 11, 616, 53.8, None, None, 215.2, "NVLink bridge, 100 GB/s", _TURING),
+    Card("Quadro RTX 8000", (7, 5), 48, 672, 130.5, None, None, 261, "NVLink bridge, 100 GB/s", _TURING),
+    # Ampere
+    Card("A100 40GB", (8, 0), 40, 1555, 312, None, None, 624, _nvlink(600), _A100),
+    Card("A100 80GB", (8, 0), 80, 2039, 312, None, None, 624, _nvlink(600), _A100),
+    Card("A100 80GB PCIe", (8, 0), 80, 1935, 312, None, None, 624, "NVLink bridge, 600 GB/s", _A100),
+    Card("A30", (8, 0), 24, 933, 165, None, None, 330, "NVLink bridge, 200 GB/s", _A30),
+    Card("A40", (8, 6), 48, 696, 149.7, None, None, 299.3, _BRIDGE, _GA102),
+    Card("A10", (8, 6), 24, 600, 125, None, None, 250, _PCIE4, _A10),
+    Card("RTX A6000", (8, 6), 48, 768, 154.8, None, None, 309.7, _BRIDGE, _GA102),
+    Card("RTX A5000", (8, 6), 24, 768, 111.1, None, None, 222.2, _BRIDGE, _A5000),
+    Card("RTX 3090 Ti", (8, 6), 24, 1008, 79.9, None, None, 319.5, _BRIDGE, _ADA),
+    Card("RTX 3090", (8, 6), 24, 936, 71.2, None, None, 284.7, _BRIDGE, _GA102),
+    Card("RTX 3080", (8, 6), 10, 760, 59.5, None, None, 238.1, _PCIE4, _GA102),
+    # Ada
+    Card("L4", (8, 9), 24, 300, 121, 242.5, None, 242.5, _PCIE4, _L4),
+    Card("L40", (8, 9), 48, 864, 181, 362, None, 362, _PCIE4, _L40),
+    Card("L40S", (8, 9), 48, 864, 362, 733, None, 733, _PCIE4, _L40S),
+    Card("RTX 6000 Ada", (8, 9), 48, 960, 364.2, 728.5, None, 728.5, _PCIE4, _6000_ADA),
+    Card("RTX 5000 Ada", (8, 9), 32, 576, None, 522.2, None, None, _PCIE4, _5000_ADA),
+    Card("RTX 4090", (8, 9), 24, 1008, 165.2, 330.3, None, 660.6, _PCIE4, _ADA),
+    Card("RTX 4080", (8, 9), 16, 717, 97.5, 194.9, None, 389.9, _PCIE4, _ADA),
+    Card("RTX 4070 Ti", (8, 9), 12, 504, 80.2, 160.4, None, 320.7, _PCIE4, _ADA),
+    # Hopper
+    Card("H100", (9, 0), 80, 3350, 989.4, 1978.9, None, 1978.9, _nvlink(900), _H100),
+    Card("H100 PCIe", (9, 0), 80, 2039, 756, 1513, None, 1513, "NVLink bridge, 600 GB/s", _H100),
+    Card("H100 NVL", (9, 0), 94, 3900, 835.5, 1670.5, None, 1670.5, "NVLink bridge, 600 GB/s", _H100),
+    Card("H200", (9, 0), 141, 4800, 989.5, 1979, None, 1979, _nvlink(900), _H200),
+    Card("H200 NVL", (9, 0), 141, 4800, 835.5, 1670.5, None, 1670.5, "NVLink bridge, 900 GB/s", _H200),
+    Card("GH200", (9, 0), 96, 4000, 990, 1979, None, 1979, _nvlink(900), _GH200),
+    # Blackwell of the data centre: 10.x. Its kernels do not run on 12.x, nor the other way round.
+    Card("B200", (10, 0), 180, 8000, 2250, 4500, 9000, 4500, _nvlink(1800), _HGX),
+    Card("B300", (10, 3), 288, 8000, 2250, 4500, 13500, None, _nvlink(1800), _HGX),
+    # Blackwell of workstations and consumers: 12.x.
+    Card("RTX PRO 6000", (12, 0), 96, 1792, 503.8, 1007.6, 2015.2, 1007.6, _PCIE5, _PRO_BLACKWELL),
+    Card("RTX PRO 6000 Max-Q", (12, 0), 96, 1792, None, None, 1755.5, None, _PCIE5, _PRO_SHEET),
+    Card("RTX PRO 6000 Server", (12, 0), 96, 1597, None, None, 2000, None, _PCIE5, _PRO_SHEET),
+    Card("RTX PRO 5000", (12, 0), 48, 1344, None, None, 1032, None, _PCIE5, _PRO_SHEET),
+    Card("RTX PRO 4500", (12, 0), 32, 896, None, None, 843.5, None, _PCIE5, _PRO_SHEET),
+    Card("RTX PRO 4000", (12, 0), 24, 672, None, None, 589, None, _PCIE5, _PRO_SHEET),
+    Card("RTX 5090", (12, 0), 32, 1792, 209.5, 419, 1676, 838, _PCIE5, _RTX_BLACKWELL),
+    Card("RTX 5080", (12, 0), 16, 960, 112.6, 225.1, 900.4, 450.2, _PCIE5, _RTX_BLACKWELL),
+    Card("RTX 5070 Ti", (12, 0), 16, 896, 87.9, 175.8, 703, 351.5, _PCIE5, _RTX_BLACKWELL),
+    Card("RTX 5070", (12, 0), 12, 672, 61.7, 123.5, 494, 246.9, _PCIE5, _RTX_BLACKWELL),
+    Card("RTX 5060 Ti", (12, 0), 16, 448, None, None, 379.5, None, _PCIE5_X8, _GEFORCE_50),
+    Card("GB10", (12, 1), 128, 273, None, None, 500, None, "ConnectX-7, 25 GB/s", _SPARK),
+)
