@@ -1,0 +1,111 @@
+"""Why an engine died, from its own output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bubblescope.doctor.failures import FAILURES, Failure
+
+#: An engine's last words stand at the end; what is before is not looked at.
+LONGEST_OUTPUT = 1 << 20
+LONGEST_LINE = 300
+MOST_LINES = 2000
+
+#: How the engines' logs name a pipeline stage: "(Worker_PP1_TP0 pid=…)", "[2026-01-01 PP1 TP0]".
+_STAGE = re.compile(r"\bPP([0-9]{1,3})\b|_PP([0-9]{1,3})(?=_|\b)")
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_RAISED = re.compile(r"\b(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)\b: .*")
+_REPORTED = re.compile(r".*\b(?:error|ERROR|fatal|GGML_ASSERT)\b.*")
+
+
+class Device(Protocol):
+    """What is needed of a device of a recording (`bubblescope.trace.model.Device`)."""
+
+    @property
+    def stage(self) -> int | None: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def capability(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A known failure in this run.
+
+    id: of the failure. text: one paragraph: what happened, on which device, why, what to do.
+    line: the engine's own words. devices: positions in the list of devices, as far as they are told.
+    source: where that message comes from.
+    """
+
+    id: str
+    text: str
+    line: str
+    devices: tuple[int, ...]
+    source: str
+
+
+def explain(output_text: str, devices: Sequence[Device]) -> Explanation | None:
+    """The known failure that the end of an engine's output shows, or None.
+
+    Of several the most specific counts, and of several of that kind the first: the others follow from it.
+    """
+    text = _ANSI.sub("", output_text[-LONGEST_OUTPUT:])
+    for failure in FAILURES:
+        found = failure.pattern.search(text)
+        if found:
+            return _explanation(failure, found, text, devices)
+    return None
+
+
+def last_error(output_text: str) -> str | None:
+    """The engine's own last error, for a failure that is not known; None where it names none."""
+    text = _ANSI.sub("", output_text[-LONGEST_OUTPUT:])
+    lines = [line[:LONGEST_LINE] for line in text.splitlines()[-MOST_LINES:]]
+    for pattern in (_RAISED, _REPORTED):
+        found = [match[0] for match in map(pattern.search, lines) if match]
+        if found:
+            return found[-1].strip()
+    return None
+
+
+def _explanation(failure: Failure, found: re.Match[str], text: str, devices: Sequence[Device]) -> Explanation:
+    groups = {name: value or "nothing more" for name, value in found.groupdict().items()}
+    begin = text.rfind("\n", 0, found.start()) + 1
+    affected = _affected(groups.get("current"), text[begin : found.end()], devices)
+    for name in ("minimum", "current"):
+        if name in groups:
+            groups[name] = _dotted(groups[name])
+    where = f" on {_names(affected, devices)}" if affected else ""
+    what, why, do = (part.format_map(groups) for part in (failure.what, failure.why, failure.do))
+    line = " ".join(found[0].split())[:LONGEST_LINE]
+    return Explanation(failure.id, f"{what}{where}: {why}. What to do: {do}.", line, affected, failure.source)
+
+
+def _affected(current: str | None, quoted: str, devices: Sequence[Device]) -> tuple[int, ...]:
+    """The devices with the capability that the message names, else those of the stage that its line names."""
+    if current is not None:
+        same = [at for at, device in enumerate(devices) if device.capability == _dotted(current)]
+        if same:
+            return tuple(same)
+    stage = _STAGE.search(quoted)
+    if stage is None:
+        return ()
+    number = int(stage[1] or stage[2])
+    return tuple(at for at, device in enumerate(devices) if device.stage == number)
+
+
+def _names(affected: Sequence[int], devices: Sequence[Device]) -> str:
+    """GPU numbers and their names, each name once."""
+    names = dict.fromkeys(devices[at].name for at in affected)
+    known = " and ".join(name for name in names if name)
+    numbers = ", ".join(map(str, affected))
+    return f"GPU {numbers} ({known})" if known else f"GPU {numbers}"
+
+
+def _dotted(digits: str) -> str:
+    """ "8.9" for "89"."""
+    return f"{digits[:-1]}.{digits[-1]}" if digits.isdecimal() and len(digits) > 1 else digits
