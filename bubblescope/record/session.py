@@ -78,9 +78,14 @@ def record(
         if driver is not None:
             driver.start()
 
+    try:
+        environment = _environment(spool, limits)
+    except OSError as error:
+        shutil.rmtree(spool, ignore_errors=True)
+        raise RecordingError(f"cannot record into {shown(where.spool)}: {error.strerror}") from None
     messages.say(f"recording into {shown(where.trace)}")
     try:
-        status = run_command(command, _environment(spool, limits), begin)
+        status = run_command(command, environment, begin)
     except CommandError:
         shutil.rmtree(spool, ignore_errors=True)
         raise
