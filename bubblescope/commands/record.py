@@ -11,6 +11,7 @@ _EXAMPLES = """\b
 Examples:
   bubblescope record -- python -m bubblescope.demo
   bubblescope record -o prefill.json.gz -- vllm serve MODEL --pipeline-parallel-size 2
+  bubblescope record --prompt-tokens 32000 -- vllm serve MODEL --pipeline-parallel-size 2
   bubblescope record --max-size 1GB --keep-seconds 600 -- ./start-server.sh
 
 The exit status is the command's, 128 + n if signal n ended it. 125: recording failed;
@@ -20,6 +21,7 @@ The exit status is the command's, 128 + n if signal n ended it. 125: recording f
 _SIZE = re.compile(r"(\d{1,12})(B|KB|MB|GB|TB|)", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SMALLEST = 10**6
+_COUNT = click.IntRange(min=1)
 
 
 def _size(context: click.Context, parameter: click.Parameter, value: str) -> int:
@@ -59,6 +61,21 @@ class _Record(click.Command):
     help="Write at most so much while the command runs; then the oldest goes.",
 )
 @click.option("--keep-seconds", type=click.IntRange(min=1), metavar="N", help="Keep the last N seconds only.")
+@click.option("--prompt-tokens", type=_COUNT, metavar="N", help="Drive the server: prompts of N tokens.")
+@click.option("--requests", type=_COUNT, default=3, show_default=True, metavar="N", help="How many.")
+@click.option("--concurrency", type=_COUNT, default=1, show_default=True, metavar="N", help="Open at once.")
+@click.option(
+    "--output-tokens", type=_COUNT, default=1, show_default=True, metavar="N", help="Tokens to be answered."
+)
+@click.option(
+    "--warmup", type=click.IntRange(min=0), default=1, show_default=True, metavar="N",
+    help="Requests before those that count.",
+)  # fmt: skip
+@click.option("--url", help="Where the server answers, if COMMAND does not tell.")
+@click.option(
+    "--ready-seconds", type=_COUNT, default=900, show_default=True, metavar="N",
+    help="How long it may take until the server answers.",
+)  # fmt: skip
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def record(
     output: str | None,
@@ -66,6 +83,13 @@ def record(
     force: bool,
     max_size: int,
     keep_seconds: int | None,
+    prompt_tokens: int | None,
+    requests: int,
+    concurrency: int,
+    output_tokens: int,
+    warmup: int,
+    url: str | None,
+    ready_seconds: int,
     command: tuple[str, ...],
 ) -> int:
     """Run COMMAND and record what each stage of its pipeline does, and when.
@@ -73,10 +97,18 @@ def record(
     COMMAND keeps its terminal, its signals, its output and its exit status. When it ends, however
     it ends, what was recorded becomes one trace for `bubblescope report`. While it runs, the
     folder FILE.spool holds the recording; should that be left over, `bubblescope merge` reads it.
+
+    With --prompt-tokens, COMMAND is a server with an OpenAI-compatible interface: once it answers
+    it is sent synthetic prompts of exactly so many tokens, then ended as by Ctrl-C. The trace marks
+    the measured requests. Without, record until the command ends.
     """
+    from bubblescope.load.plan import Load
     from bubblescope.record.messages import Messages
     from bubblescope.record.session import Limits
     from bubblescope.record.session import record as record_command
 
     wanted = Limits(max_size, keep_seconds)
-    return record_command(command, output, wanted, Messages(), append=append, force=force)
+    load = None
+    if prompt_tokens is not None:
+        load = Load(url or "", prompt_tokens, requests, concurrency, output_tokens, warmup, ready_seconds)
+    return record_command(command, output, wanted, Messages(), append=append, force=force, load=load)
