@@ -94,7 +94,7 @@ def _info(reader: _Reader) -> tuple[str, int, int]:
 def _sizes(infos: list[tuple[str, int, int]], end: int) -> list[Tensor]:
     """Bytes of each tensor: up to where the next one begins."""
     ordered = sorted(infos, key=lambda info: info[2])
-    ends = [offset for _, _, offset in ordered[1:]] + [end]
+    ends = [*(offset for _, _, offset in ordered[1:]), end][: len(ordered)]
     return [
         (name, kind, max(0, stop - offset)) for (name, kind, offset), stop in zip(ordered, ends, strict=True)
     ]

@@ -116,6 +116,14 @@ def test_gguf_in_parts_and_heads_by_layer(tmp_path: Path) -> None:
     assert facts.weights.layers == (64, 32)
 
 
+def test_a_gguf_file_without_tensors_tells_nothing_of_weights(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "m.gguf", {"general.architecture": "llama", "llama.block_count": 2}, [])
+    facts = read_model(str(tmp_path / "m.gguf"), {})
+    assert (facts.layers, facts.format) == (2, None)
+    assert facts.weights is not None
+    assert facts.weights.total == 0
+
+
 def test_a_hub_name_is_looked_for_in_the_cache(tmp_path: Path) -> None:
     write_config(tmp_path / "hub/models--org--m/snapshots/abc")
     assert read_model("org/m", {"HF_HOME": str(tmp_path)}).layers == 4
