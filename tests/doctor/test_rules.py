@@ -135,6 +135,39 @@ def test_a_card_gets_the_verdict_that_the_sources_give(line: str) -> None:
         assert judged.reason
 
 
+@pytest.mark.parametrize(("engine", "version"), [("vllm", "0.8.5"), ("sglang", "0.4.10")])
+def test_of_versions_before_those_that_were_read_nothing_is_said(engine: str, version: str) -> None:
+    for weights in FORMATS:
+        for capability in ((7, 0), (7, 5), (8, 6), (8, 9), (10, 0), (12, 0)):
+            for kernels in (None, "native", "weight-only"):
+                model = ModelFacts("m", format=weights, experts=True)
+                (judged,) = judge(engine, version, model, [of(capability)], kernels)  # type: ignore[arg-type]
+                assert judged.verdict == "unknown"
+                assert "no source was read" in judged.reason
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "weights", "capability", "said"),
+    [
+        ("vllm", "0.13.0", "nvfp4-modelopt", (8, 9), "emulates where FlashInfer cannot compile"),
+        (
+            "sglang",
+            "0.5.9",
+            "mxfp4",
+            (12, 0),
+            "chooses a kernel that its later sources call made for 10.x only",
+        ),
+    ],
+)
+def test_what_the_sources_leave_open_is_unknown_with_what_they_say(
+    engine: str, version: str, weights: str, capability: Capability, said: str
+) -> None:
+    (judged,) = judge(engine, version, ModelFacts("m", format=weights), [of(capability)], None)
+    assert judged.verdict == "unknown"
+    assert said in judged.reason
+    assert judged.way_out
+
+
 def test_every_rule_decides_a_case_above() -> None:
     deciding = {decided_by(*case) for case, _ in cases(CASES)}
     assert [rule for rule in RULES if rule not in deciding] == []
