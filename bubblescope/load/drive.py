@@ -13,6 +13,8 @@ from bubblescope.load.server import Answer, LoadError, Server
 
 #: Says something to the person at the terminal.
 Say = Callable[[str], None]
+#: Takes an answer, and whether it was only a warm-up.
+Answered = Callable[[Answer, bool], None]
 
 _ASK_SECONDS = 0.25
 _TELL_SECONDS = 15
@@ -34,15 +36,26 @@ class Stopped(Exception):  # noqa: N818 - no error: somebody else ended it
     """The server has ended, or the user has had enough."""
 
 
-def drive(load: Load, say: Say, stop: threading.Event) -> Measured:
-    """Carry out a load; raises LoadError, and Stopped soon after `stop` is set."""
+def drive(load: Load, say: Say, answered: Answered, stop: threading.Event) -> Measured:
+    """Carry out a load; raises LoadError, and Stopped soon after `stop` is set.
+
+    `answered` is told of each answer as soon as it is complete.
+    """
     warmup, measured = prompts(load)
     with Server(load.url) as server:
         model = _wait_until_ready(server, load.ready_seconds, say, stop)
-        for prompt in warmup:
-            say(f"warming up: {_told(server.complete(model, prompt, load.output_tokens), load)}")
+
+        def send(prompt: Prompt, is_warmup: bool = False) -> Answer:
             _check(stop)
-        answers = _send(server, model, measured, load, say, stop)
+            answer = server.complete(model, prompt, load.output_tokens)
+            answered(answer, is_warmup)
+            say(_told(answer, load))
+            return answer
+
+        for prompt in warmup:
+            send(prompt, is_warmup=True)
+        with ThreadPoolExecutor(load.concurrency) as pool:
+            answers = list(pool.map(send, measured))
     _warn(answers, load, say)
     return Measured(tuple(sorted(answers, key=lambda answer: answer.sent_ns)))
 
@@ -63,19 +76,6 @@ def _wait_until_ready(server: Server, seconds: int, say: Say, stop: threading.Ev
         if stop.wait(_ASK_SECONDS):
             raise Stopped
     return model
-
-
-def _send(
-    server: Server, model: str, measured: Sequence[Prompt], load: Load, say: Say, stop: threading.Event
-) -> list[Answer]:
-    def send(prompt: Prompt) -> Answer:
-        _check(stop)
-        answer = server.complete(model, prompt, load.output_tokens)
-        say(_told(answer, load))
-        return answer
-
-    with ThreadPoolExecutor(load.concurrency) as pool:
-        return list(pool.map(send, measured))
 
 
 def _told(answer: Answer, load: Load) -> str:

@@ -33,7 +33,8 @@ class LoadError(BubblescopeError):
 class Answer:
     """One answered request; times are CLOCK_MONOTONIC nanoseconds.
 
-    prompt_tokens, cached_tokens: as the server counted them; None where it does not tell.
+    prompt_tokens, output_tokens, cached_tokens: as the server counted them; None where it does not
+        tell.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Answer:
     first_token_ns: int
     end_ns: int
     prompt_tokens: int | None
+    output_tokens: int | None
     cached_tokens: int | None
 
     @property
@@ -106,10 +108,18 @@ class Server:
                     usage = event.get("usage") or usage
         except httpx.HTTPError as error:
             raise LoadError(f"{self.url} broke off {prompt.name}: {error or type(error).__name__}") from None
+        end_ns = time.monotonic_ns()
         if first_ns is None:
             raise LoadError(f"{self.url} answered {prompt.name} without a token")
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-        return Answer(prompt.name, sent_ns, first_ns, time.monotonic_ns(), usage.get("prompt_tokens"), cached)
+        return Answer(
+            name=prompt.name,
+            sent_ns=sent_ns,
+            first_token_ns=first_ns,
+            end_ns=end_ns,
+            prompt_tokens=usage.get("prompt_tokens"),
+            output_tokens=usage.get("completion_tokens"),
+            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
+        )
 
 
 def _events(response: httpx.Response) -> Iterator[dict[str, Any]]:

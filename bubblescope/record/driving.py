@@ -7,17 +7,22 @@ import signal
 import threading
 from collections.abc import Callable
 
+from bubblescope.collectors._bubblescope_inject import layout
+from bubblescope.collectors._bubblescope_inject.writer import Writer
 from bubblescope.errors import BubblescopeError
 from bubblescope.load.drive import Measured, Stopped, drive
 from bubblescope.load.plan import Load
-from bubblescope.load.server import LoadError, Server
+from bubblescope.load.server import Answer, LoadError, Server
 
 #: A server that has not ended so long after Ctrl-C is asked again, more firmly.
 _PATIENCE_SECONDS = 30.0
 
 
 class Driver:
-    """Carries out a load in a thread of its own.
+    """Carries out a load in a thread of its own, and writes down the requests as their client saw them.
+
+    Collectors leave these requests out: what happens before a server knows of a request, and after
+    it answered, belongs to the time to first token, too.
 
     measured: what came of it; None if it failed or was stopped. failure: why, if it failed.
     """
@@ -29,6 +34,7 @@ class Driver:
         self._say = say
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._writer: Writer | None = None
 
     def check(self) -> None:
         """Raise LoadError if something else answers already where the server shall be."""
@@ -36,8 +42,9 @@ class Driver:
             if server.answers():
                 raise LoadError(f"something answers at {server.url} already; choose another --port")
 
-    def start(self) -> None:
+    def start(self, writer: Writer) -> None:
         """Begin, now that the command runs."""
+        self._writer = writer
         self._thread.start()
 
     def command_ended(self) -> None:
@@ -45,10 +52,11 @@ class Driver:
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
+        self._writer = None  # and with it the hold on its file
 
     def _run(self) -> None:
         try:
-            self.measured = drive(self._load, self._say, self._ended)
+            self.measured = drive(self._load, self._say, self._write, self._ended)
         except Stopped:
             return
         except Exception as error:
@@ -62,3 +70,20 @@ class Driver:
             if not self._ended.is_set():
                 os.kill(os.getpid(), number)
                 self._ended.wait(_PATIENCE_SECONDS)
+
+    def _write(self, answer: Answer, is_warmup: bool) -> None:
+        arrived = answer.sent_ns, answer.prompt_tokens or self._load.prompt_tokens, layout.ARRIVED
+        first = answer.first_token_ns, layout.UNKNOWN, layout.FIRST_TOKEN
+        ended = answer.end_ns, answer.output_tokens or layout.UNKNOWN, layout.ENDED
+        for time_ns, tokens, event in (arrived, first, ended):
+            _put(self._writer, answer.name, time_ns, tokens, event, is_warmup)
+
+
+def _put(writer: Writer | None, name: str, time_ns: int, tokens: int, event: int, is_warmup: bool) -> None:
+    if writer is not None:
+        writer.write(
+            lambda file: file.put(
+                layout.REQUEST_SLOT, time_ns, tokens, file.text(name, layout.LONGEST_NAME), event, is_warmup,
+                layout.REQUEST,
+            )
+        )  # fmt: skip

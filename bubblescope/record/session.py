@@ -76,7 +76,7 @@ def record(
         except Exception as error:  # the command runs on, and is recorded, without these facts
             messages.say(_reason(error))
         if driver is not None:
-            driver.start()
+            driver.start(Writer(str(spool), limits.max_bytes, None))
 
     try:
         environment = _environment(spool, limits)
@@ -113,8 +113,7 @@ def _driven(driver: Driver | None) -> dict[str, object]:
     driver.command_ended()
     if driver.measured is None:
         return {}
-    ttft_ns = {answer.name: answer.ttft_ns for answer in driver.measured.answers}
-    return {"window_ns": list(driver.measured.window_ns), "client_ttft_ns": ttft_ns}
+    return {"window_ns": list(driver.measured.window_ns)}
 
 
 def _check_same_clock(destination: Destination) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from .. import request_arrived, request_ended, request_first_token
 
-#: Requests named so do not count; the load driver warms the server up with them.
-WARMUP = "bubblescope-warmup"
+#: Requests named so are those of our own load, which knows better when they were sent and answered.
+OWN = "bubblescope-"
 #: An arrival time older than this is not believed.
 LONGEST_NS = 60_000_000_000
 
@@ -19,14 +19,13 @@ _open: dict[str, int] = {}
 def arrived(processor: Any, request: Any, *args: Any, **kwargs: Any) -> None:
     """A request goes to the engine; it came before it was tokenised."""
     name = request.request_id
-    if name in _open:  # more input of a request that is open
+    if name in _open or OWN in name:  # the former: more input of a request that is open
         return
     _open[name] = 0
     tokens = getattr(request, "prompt_token_ids", None)
     request_arrived(
         name,
         prompt_tokens=len(tokens) if tokens is not None else -1,
-        warmup=WARMUP in name,
         at_ns=_monotonic_ns(getattr(request, "arrival_time", None)),
     )
 
