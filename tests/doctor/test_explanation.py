@@ -48,6 +48,12 @@ RAISED = [
         "nvfp4-platform",
         "ValueError: Current platform does not support NVFP4 quantization. Please use Blackwell and above.",
     ),
+    # vllm#30720
+    (
+        "nvfp4-platform",
+        "ValueError: Current platform does not support NVFP4 quantization. Please use Blackwell GPUs or "
+        "enable FlashInfer.",
+    ),
     (
         "nvfp4-moe-backend",
         "ValueError: Current platform does not support NVFP4 quantization with the selected MoE "
@@ -98,6 +104,14 @@ RAISED = [
         "/src/ggml-cuda/mmq.cuh:2586: ERROR: CUDA kernel mul_mat_q has no device code compatible "
         "with CUDA arch 700. ggml-cuda.cu was compiled for: 750,800,860",
     ),
+    # ggml-org/llama.cpp#6529: the architecture is that of the code, not of the card
+    (
+        "llama-no-device-code",
+        "ggml-cuda/convert.cu:64: ERROR: CUDA kernel dequantize_block_q8_0_f16 has no device code compatible "
+        "with CUDA arch 520. ggml-cuda.cu was compiled for: 520",
+    ),
+    # ggml-org/llama.cpp#15593
+    ("llama-no-device-code", "ggml-cuda/common.cuh:112: ggml was not compiled with any CUDA arch <= 750"),
     # vllm#29141
     (
         "no-kernel-image",

@@ -32,6 +32,8 @@ vllm 0.15.0 nvfp4-compressed  -           any      7.0 f 8.0 e 8.9 e 12.0 n
 vllm 0.11.2 nvfp4-modelopt    -           experts  8.9 u 10.0 n 12.0 f
 vllm 0.11.2 nvfp4-modelopt    -           dense    8.9 u 10.0 n 12.0 n
 vllm 0.10.0 nvfp4-modelopt    -           any      7.0 f 8.0 e 8.9 e 10.0 n 12.0 f
+vllm 0.11.2 nvfp4-modelopt    -           any      11.0 u
+vllm 0.12.0 nvfp4-modelopt    -           any      11.0 n
 vllm 0.8.5  nvfp4-modelopt    -           any      8.9 u 10.0 u
 vllm 0.33.0 mxfp4             -           experts  7.5 f 8.0 e 8.9 e 9.0 e 10.0 n
 vllm 0.33.0 mxfp4             -           experts  12.0 n 12.1 n
@@ -62,6 +64,8 @@ sglang 0.5.13 nvfp4-modelopt   weight-only any     8.9 e 12.0 e
 sglang 0.5.23 nvfp4-modelopt   -           any     8.9 e 10.3 n 12.1 n 13.0 u
 sglang 0.5.4  nvfp4-modelopt   -           experts 8.9 f 10.0 n 12.0 f
 sglang 0.5.4  nvfp4-modelopt   -           dense   8.9 f 10.0 n 12.0 u
+sglang 0.5.8  nvfp4-modelopt   -           experts 10.0 n 11.0 f 12.0 n
+sglang 0.5.9  nvfp4-modelopt   -           experts 11.0 n
 sglang 0.4.10 nvfp4-modelopt   -           any     10.0 u
 sglang 0.5.6  nvfp4-compressed -           any     8.9 f 10.0 f 12.0 f
 sglang 0.5.21 nvfp4-compressed -           any     8.9 f 9.0 f 10.0 n 12.0 n

@@ -84,6 +84,12 @@ _NVFP4_RULES = (
         way_out="leave the backend out of the command, unless older cards share this pipeline",
     ),
     Rule(
+        _S, ("nvfp4-modelopt", "nvfp4-compressed"), ((11, 0), (12, 0)), "fails",
+        "counts 10.x and 12.x as Blackwell, not 11.x, and refuses the experts",
+        "sglang 0.5.5 to 0.5.8 utils/common.py is_blackwell_supported; sgl-project/sglang#18071",
+        since="0.5.5", before="0.5.9", experts=True, way_out="SGLang 0.5.9 or newer",
+    ),
+    Rule(
         _S, ("nvfp4-modelopt", "nvfp4-compressed"), ((10, 0), (13, 0)), "native", _NATIVE_FP4,
         "sglang 0.5.5, 0.5.12 utils/common.py is_blackwell_supported: majors 10, 11, 12",
         since="0.5.5",

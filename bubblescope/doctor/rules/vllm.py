@@ -70,6 +70,12 @@ _NVFP4_RULES = (
         since="0.10.1", before="0.12", experts=True, way_out="vLLM 0.12 or newer",
     ),
     Rule(
+        _V, _NVFP4, ((11, 0), (12, 0)), "unknown",
+        "chooses FP4 kernels from 10.0 on; for which of them it was built differs by its CUDA",
+        "vllm 0.9.2 to 0.11.2 CMakeLists.txt FP4_ARCHS",
+        since="0.9.2", before="0.12", way_out="vLLM 0.12 or newer",
+    ),
+    Rule(
         _V, _NVFP4, ((10, 0), (13, 0)), "native", _NATIVE_FP4,
         "vllm 0.10.2, 0.11.2 CMakeLists.txt FP4_ARCHS: 10.0a, 12.0a",
         since="0.9.2", before="0.12",
