@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import click
 
-from bubblescope.errors import DAMAGED, UsageError
-
-# What needs pandas or rich is imported where it is used, so that `--help` and a wrong option
-# answer at once.
-if TYPE_CHECKING:
-    from bubblescope.analyzers.results import Analysis, Options
-    from bubblescope.report.window import RequestWindow, TimeWindow
-    from bubblescope.trace.model import Trace
-
-_PARTITION = re.compile(r"[0-9]{1,5}(,[0-9]{1,5}){0,1023}", re.ASCII)
+from bubblescope.commands.analyzed import Analyzed, analyzed, status, trace_parameters
 
 _EXAMPLES = """\b
 Examples:
@@ -27,103 +13,66 @@ Examples:
   bubblescope report profile-folder/ --window 1.2s:3.4s
   bubblescope report profile-folder/ --partition 27,9 --markdown > report.md
   bubblescope report profile-folder/ --json | jq .bubble_ratio
+  bubblescope report profile-folder/ --html report.html
 """
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("path", type=click.Path(), metavar="TRACE")
+@trace_parameters
 @click.option("--json", "form", flag_value="json", help="One JSON object on stdout.")
 @click.option("--markdown", "form", flag_value="markdown", help="Markdown, to be posted in an issue.")
 @click.option(
-    "--window",
-    metavar="WINDOW",
-    help="Look at a part only. request:N is the request with that number in the report, from 1 (where no "
-    "request is recorded, the burst of work). BEGIN:END, like 1.2s:3.4s or 250ms:900ms, counts from the "
-    "begin of the window that the report shows without this option. Units: ns, us, ms, s.",
+    "--html",
+    "html",
+    type=click.Path(),
+    metavar="FILE",
+    help="Also write one HTML file with a timeline to look into; it needs no network.",
 )
-@click.option(
-    "--partition",
-    metavar="LAYERS",
-    help="Layers per stage in order of stages, like 27,9, where the recording does not tell.",
-)
-@click.option(
-    "--idle-gap",
-    metavar="TIME",
-    default="10ms",
-    show_default=True,
-    help="Where no request is recorded, a time longer than this with every device quiet is idle.",
-)
-def report(path: str, form: str | None, window: str | None, partition: str | None, idle_gap: str) -> int:
+@click.option("--force", is_flag=True, help="Overwrite the HTML file if it exists.")
+def report(
+    path: str,
+    window: str | None,
+    partition: str | None,
+    idle_gap: str,
+    form: str | None,
+    html: str | None,
+    force: bool,
+) -> int:
     """Say why prefill is slow: which stage waits, for whom, for how long.
 
     TRACE is a recording, or a folder with one file per rank. Reads torch profiler (Kineto) traces
     of vLLM and SGLang, plain Chrome traces, and bubblescope's own files, also gzipped.
     """
-    from bubblescope.analyzers.results import Options
-    from bubblescope.report.quantities import parse_duration
-    from bubblescope.report.window import parse_window
+    from bubblescope.trace.whole_file import refuse_to_overwrite
 
-    # Before anything is read: a typing error should cost no wait.
-    asked = None if window is None else parse_window(window)
-    options = Options(partition=_partition(partition), idle_gap_ns=parse_duration(idle_gap, "--idle-gap"))
-    analysis, origin_ns = _analyzed(_read(path), options, asked)
-    _write(analysis, form, path, origin_ns)
-    return _status(analysis)
-
-
-def _partition(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    layers = tuple(map(int, text.split(","))) if _PARTITION.fullmatch(text) else ()
-    if not layers or min(layers) < 1:
-        raise UsageError(f"--partition: {text!r} is not a list of layers per stage; write it like 27,9")
-    return layers
+    if html is not None:
+        refuse_to_overwrite(html, force)
+    found = analyzed(path, window, partition, idle_gap)
+    if html is not None:
+        _write(found, html, force)
+    _show(found, form)
+    return status(found.analysis)
 
 
-def _read(path: str) -> Trace:
-    from bubblescope.report.progress import reading
-    from bubblescope.trace.read import read_trace
+def _write(found: Analyzed, html: str, force: bool) -> None:
+    from bubblescope.report.html.document import to_html
+    from bubblescope.trace.whole_file import whole_file
 
-    with reading() as progress:
-        return read_trace(path, progress)
-
-
-def _analyzed(
-    trace: Trace, options: Options, asked: RequestWindow | TimeWindow | None
-) -> tuple[Analysis, int]:
-    """The analysis, and the time from which its page counts: the begin of the whole window."""
-    from bubblescope.analyzers.analysis import analyze
-    from bubblescope.report.window import resolve
-
-    whole = analyze(trace, options)
-    _check_partition(options.partition, whole)
-    if asked is None:
-        return whole, whole.window_ns[0]
-    resolved = resolve(asked, whole)
-    part = analyze(trace, replace(options, window_ns=resolved.window_ns))
-    return replace(part, lost=(*resolved.assumed, *part.lost)), whole.window_ns[0]
+    with whole_file(html, force) as file:
+        file.write(to_html(found.analysis, found.page))
+    click.echo(f"wrote {html}", err=True)
 
 
-def _check_partition(partition: tuple[int, ...] | None, analysis: Analysis) -> None:
-    if partition is None or len(partition) == len(analysis.stages):
-        return
-    here = len(analysis.stages) or "no pipeline"
-    raise UsageError(f"--partition: it names {len(partition)} stages, but the recording shows {here}")
-
-
-def _write(analysis: Analysis, form: str | None, path: str, origin_ns: int) -> None:
+def _show(found: Analyzed, form: str | None) -> None:
     if form == "json":
         from bubblescope.report.document import to_json
 
-        click.echo(to_json(analysis))
+        click.echo(to_json(found.analysis))
         return
-    from bubblescope.report.page import page
-
-    content = page(analysis, os.path.basename(os.path.abspath(path)), origin_ns)
     if form == "markdown":
         from bubblescope.report.markdown import to_markdown
 
-        click.echo(to_markdown(content), nl=False)
+        click.echo(to_markdown(found.page), nl=False)
         return
     from rich.console import Console
 
@@ -132,17 +81,5 @@ def _write(analysis: Analysis, form: str | None, path: str, origin_ns: int) -> N
     console = Console(highlight=False, markup=False, emoji=False)
     # rich would end the program with status 1 if the reader of a pipe has gone.
     with console.capture() as shown:
-        show(content, console)
+        show(found.page, console)
     click.echo(shown.get(), nl=False, color=True)
-
-
-def _status(analysis: Analysis) -> int:
-    """0, or the status for damage, with a line that says what was damaged."""
-    damaged = [lost for lost in analysis.lost if lost.damage]
-    if not damaged:
-        return 0
-    from bubblescope.report.caveats import loss
-
-    more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
-    click.echo(f"bubblescope: {loss(damaged[0])}{more}; the rest is reported", err=True)
-    return DAMAGED

@@ -27,8 +27,7 @@ def requests(analysis: Analysis, origin_ns: int) -> Section | None:
     if not analysis.requests:
         return _bursts(analysis, origin_ns)
     numbers = request_numbers(analysis)
-    shown = sorted(analysis.requests, key=_slowness)[:_MOST]
-    shown.sort(key=lambda each: each.arrival_ns)
+    shown = slowest(analysis, _MOST)
     unit = Unit.fitting(analysis.window_ns[1] - origin_ns)
     table = Table(
         header=("#", "request", f"arrival {unit.name}", "prompt", "TTFT", "tokens/s", "where the TTFT went"),
@@ -36,6 +35,11 @@ def requests(analysis: Analysis, origin_ns: int) -> Section | None:
         numbers=frozenset({"#", f"arrival {unit.name}", "prompt", "TTFT", "tokens/s"}),
     )
     return Section("Requests", _summary(analysis.requests), table)
+
+
+def slowest(analysis: Analysis, most: int) -> list[RequestBreakdown]:
+    """So many of the measured requests, in order of arrival."""
+    return sorted(sorted(analysis.requests, key=_slowness)[:most], key=lambda each: each.arrival_ns)
 
 
 def request_numbers(analysis: Analysis) -> dict[tuple[str, int], int]:

@@ -57,15 +57,17 @@ def _ratio(part: int, whole: int) -> float:
 
 def sentence(wait: Wait) -> str:
     """ "Stage 1 waited for stage 0 to compute: 712 ms (58 %)"."""
-    return f"Stage {wait.stage} {_reason(wait)}: {duration(wait.ns)} ({share(wait.share)})"
+    said = reason(wait.stage, wait.culprit, wait.cause)
+    return f"Stage {wait.stage} {said}: {duration(wait.ns)} ({share(wait.share)})"
 
 
-def _reason(wait: Wait) -> str:
-    if wait.culprit is None:
+def reason(stage: int, culprit: int | None, cause: str) -> str:
+    """ "waited for stage 0 to compute": what to say of a stage that waited."""
+    if culprit is None:
         return "waited; for whom cannot be told"
-    if wait.culprit == wait.stage:
-        return _OWN_REASONS.get(wait.cause, f"waited within its own stage ({visible(wait.cause)})")
-    return _REASONS.get(wait.cause, "waited for {}").format(f"stage {wait.culprit}")
+    if culprit == stage:
+        return _OWN_REASONS.get(cause, f"waited within its own stage ({visible(cause)})")
+    return _REASONS.get(cause, "waited for {}").format(f"stage {culprit}")
 
 
 def active_ns(states_ns: Mapping[str, int]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
-_VOID = frozenset({"br", "input", "meta", "rect", "path", "circle", "line"})
+_VOID = frozenset({"br", "input", "meta"})
 
 
 class Html(str):
@@ -14,7 +14,7 @@ class Html(str):
     __slots__ = ()
 
 
-def element(name: str, *children: str, **attributes: str | float | bool | None) -> Html:
+def element(name: str, /, *children: str, **attributes: str | float | bool | None) -> Html:
     """An element with its children; a child that is no Html is text and is escaped.
 
     attributes: `class_` and `for_` for what Python reserves, "_" elsewhere for "-"; None and False leave

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from bubblescope.analyzers.results import STATES, Analysis
 from bubblescope.trace.frames import UNKNOWN
 
 Longs = npt.NDArray[np.int64]
+Blame = tuple[int, int, str]
 
 #: Columns of a table of pieces, all int64. A piece fills its time alone where `ns` is its length;
 #: several that share a begin and an end share that time, `ns` each.
@@ -31,11 +32,11 @@ _MOVING = [STATES.index(state) for state in ("transfer", "starved", "blocked")]
 class Pieces:
     """table: in order of lane and time, with COLUMNS.
 
-    blames: each culprit stage (UNKNOWN where it is not known) with the cause.
+    blames: each waiting stage with a culprit stage (UNKNOWN where it is not known) and the cause.
     """
 
     table: pd.DataFrame
-    blames: tuple[tuple[int, str], ...]
+    blames: tuple[Blame, ...]
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,7 @@ class _Cover:
 def pieces(analysis: Analysis, lanes: Sequence[int]) -> Pieces:
     """The pieces of the given devices, a lane each."""
     culprits = analysis.culprits
-    keys = culprits[["culprit_stage", "cause"]].astype({"cause": object}).drop_duplicates()
-    blames = tuple((int(stage), str(cause)) for stage, cause in keys.itertuples(index=False))
+    blames = tuple(dict.fromkeys(_keys(culprits)))
     stage_of = {stage.devices[0]: stage.stage for stage in analysis.stages}
     tables = [
         _lane(
@@ -76,10 +76,14 @@ def pieces(analysis: Analysis, lanes: Sequence[int]) -> Pieces:
     return Pieces(table[list(COLUMNS)].astype(np.int64), blames)
 
 
-def _blamed(culprits: pd.DataFrame, blames: tuple[tuple[int, str], ...]) -> _Cover:
-    keys = zip(culprits["culprit_stage"].tolist(), culprits["cause"].astype(object), strict=True)
+def _keys(culprits: pd.DataFrame) -> Iterator[Blame]:
+    columns = (culprits[name].tolist() for name in ("waiting_stage", "culprit_stage", "cause"))
+    return zip(*columns, strict=True)
+
+
+def _blamed(culprits: pd.DataFrame, blames: Sequence[Blame]) -> _Cover:
     position = {key: number for number, key in enumerate(blames)}
-    values = np.array([position[key] for key in keys], dtype=np.int64)
+    values = np.array([position[key] for key in _keys(culprits)], dtype=np.int64)
     return _Cover(_times(culprits), values)
 
 
@@ -93,7 +97,7 @@ def _batches(spans: pd.DataFrame, kinds: Sequence[str]) -> _Cover:
 def _lane(timeline: pd.DataFrame, spans: pd.DataFrame, blamed: _Cover) -> pd.DataFrame:
     states = _Cover(_times(timeline), timeline["state"].cat.codes.to_numpy().astype(np.int64))
     work, moves = _batches(spans, _WORK), _batches(spans, _MOVES)
-    cuts = np.unique(np.concatenate([cover.times.ravel() for cover in (states, work, moves, blamed)]))
+    cuts = np.sort(np.concatenate([cover.times.ravel() for cover in (states, work, moves, blamed)]))
     state, _ = states.at(cuts)
     in_work, batch_ns = work.at(cuts)
     in_move, _ = moves.at(cuts)
@@ -101,7 +105,7 @@ def _lane(timeline: pd.DataFrame, spans: pd.DataFrame, blamed: _Cover) -> pd.Dat
     blame, _ = blamed.at(cuts)
     attributes = np.stack([state, batch, batch_ns, blame])
     # A cut that changes nothing is none.
-    kept = np.concatenate(([True], (attributes[:, 1:] != attributes[:, :-1]).any(axis=0)))[: len(cuts)]
+    kept = np.append(True, (attributes[:, 1:] != attributes[:, :-1]).any(axis=0))[: len(cuts)]
     begins = cuts[kept]
     ends = np.append(begins[1:], cuts[-1:])[: len(begins)]
     state, batch, batch_ns, blame = attributes[:, kept]

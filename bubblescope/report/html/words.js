@@ -1,0 +1,95 @@
+// What is said about the timeline. Names from the recording are only ever set as text, never as markup.
+
+const NS = { s: 1e9, ms: 1e6, "µs": 1e3, ns: 1 };
+
+/** Three figures and the unit that suits them. */
+function duration(ns) {
+  const unit = Object.keys(NS).find((each) => ns >= NS[each]) || "ns";
+  const value = ns / NS[unit];
+  return `${value.toFixed(unit === "ns" || value >= 100 ? 0 : value >= 10 ? 1 : 2)} ${unit}`;
+}
+
+function percent(ratio) {
+  if (ratio > 0 && ratio < 0.0005) return "<0.1 %";
+  return `${(100 * ratio).toFixed(ratio >= 0.0995 || ratio === 0 ? 0 : 1)} %`;
+}
+
+function number(value, decimals = 0) {
+  return value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+}
+
+/** The unit for all times of a page, by its largest. */
+function clockUnit(scene) {
+  const last = scene.offset + scene.window;
+  return Object.keys(NS).find((unit) => last >= 10 * NS[unit]) || "ns";
+}
+
+/** A time on the page's clock, as exact as `step` asks for. */
+function clock(scene, time, step) {
+  const unit = clockUnit(scene);
+  const decimals = Math.min(9, Math.max(0, -Math.floor(Math.log10(step / NS[unit]) + 1e-9)));
+  return `${number((scene.offset + time) / NS[unit], decimals)} ${unit}`;
+}
+
+/** Times at which the axis has a mark: round ones on the page's clock. */
+function ticks(scene, from, to, pixels) {
+  const rough = ((to - from) * 120) / pixels;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = Math.max(1, [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough));
+  const found = [];
+  for (let at = Math.ceil((from + scene.offset) / step) * step; at <= to + scene.offset; at += step) {
+    found.push({ time: at - scene.offset, label: clock(scene, at - scene.offset, step) });
+  }
+  return found;
+}
+
+function batchWords(scene, batch) {
+  if (batch < 0) return null;
+  const [name, phase, tokens, prefix] = scene.batches[batch];
+  const known = phase === "unknown" ? "" : `, ${phase}`;
+  const size = tokens < 0 ? "" : `: ${number(tokens)} ${tokens === 1 ? "token" : "tokens"}`;
+  const after = prefix < 0 ? "" : ` after ${number(prefix)} in the cache`;
+  return `microbatch ${name}${known}${size}${after}`;
+}
+
+function blameWords(scene, blame) {
+  return blame < 0 ? null : scene.blames[blame][0];
+}
+
+/** Everything known about the pieces of a unit: the first line is its title. */
+function unitWords(scene, level, lane, low, high) {
+  const [begin, end] = [level.begin[low], level.end[low]];
+  const when = `${duration(end - begin)}, from ${clock(scene, begin, 1000)} to ${clock(scene, end, 1000)}`;
+  const about = (row) => [blameWords(scene, level.blame[row]), batchWords(scene, level.batch[row])];
+  if (high - low === 1) {
+    const merged = level.count[low] > 1 ? `${number(level.count[low])} pieces in a row` : null;
+    const title = `${scene.lanes[lane]}: ${scene.states[level.state[low]]}`;
+    return [title, ...about(low), when, merged].filter(Boolean);
+  }
+  const rows = Array.from({ length: high - low }, (_, nth) => low + nth);
+  const batches = new Set(rows.map((row) => level.batch[row]));
+  const shared = batches.size === 1 ? batchWords(scene, level.batch[low]) : null;
+  const pieces = rows.reduce((sum, row) => sum + level.count[row], 0);
+  rows.sort((a, b) => level.ns[b] - level.ns[a]);
+  return [
+    `${scene.lanes[lane]}: ${number(pieces)} short pieces`,
+    ...rows.map((row) => {
+      const said = about(row).filter((words) => words && words !== shared).join("; ");
+      const state = scene.states[level.state[row]];
+      return `${percent(level.ns[row] / (end - begin))} ${state}, ${duration(level.ns[row])}${said && ` (${said})`}`;
+    }),
+    shared, when,
+  ].filter(Boolean);
+}
+
+/** What to write on a stretch that is so many pixels wide: words, else a letter, else nothing. */
+function stretchLabel(scene, stretch, pixels) {
+  const fits = (text) => text && pixels >= 7 * text.length + (stretch.state === "compute" ? 4 : 9);
+  if (stretch.state === "compute") {
+    const name = stretch.batch < 0 ? null : scene.batches[stretch.batch][0];
+    return fits(name) ? name : null;
+  }
+  const whom = stretch.blame < 0 ? null : scene.blames[stretch.blame][1];
+  const words = whom === null ? null : `waits for stage ${whom}`;
+  return [words, stretch.state, stretch.state[0].toUpperCase()].find(fits) || null;
+}
