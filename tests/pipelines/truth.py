@@ -109,7 +109,9 @@ def truth(
         tuple(_states(range(begin, end), device, _edges(execution, rank, bursts)))
         for rank, device in enumerate(devices)
     )
-    leaders = tuple(_leader(execution, stage, states) for stage in sorted(set(execution.stages)))
+    leaders = tuple(
+        _leader(execution, stage, devices, set(range(begin, end))) for stage in sorted(set(execution.stages))
+    )
     culprits = []
     for ns in range(begin, end):
         now = [(states[leader][ns - begin], devices[leader].waits[ns]) for leader in leaders]
@@ -285,11 +287,20 @@ def _state(ns: int, device: _Device, edges: Mapping[Interval, Interval]) -> str:
     return "host"
 
 
-def _leader(execution: Execution, stage: int, states: Sequence[Sequence[str]]) -> int:
-    compute = {rank: states[rank].count("compute") for rank, of in enumerate(execution.stages) if of == stage}
+def _leader(execution: Execution, stage: int, devices: Sequence[_Device], window: set[int]) -> int:
+    """The rank that computes most, in the window as in the whole recording."""
+    ranks = [rank for rank, of in enumerate(execution.stages) if of == stage]
+    most = {_only_most({rank: len(devices[rank].computes) for rank in ranks})}
+    most.add(_only_most({rank: len(devices[rank].computes & window) for rank in ranks}))
+    if len(most) > 1:
+        raise UndefinedError(f"in the window another rank of stage {stage} computes most than in all")
+    return most.pop()
+
+
+def _only_most(compute: Mapping[int, int]) -> int:
     most = [rank for rank, ns in compute.items() if ns == max(compute.values())]
     if len(most) > 1:
-        raise UndefinedError(f"ranks {most} of stage {stage} compute equally much")
+        raise UndefinedError(f"ranks {most} compute equally much")
     return most[0]
 
 
