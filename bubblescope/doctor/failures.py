@@ -76,8 +76,7 @@ FAILURES = (
         "The engine refused the NVFP4 weights",
         "this version has kernels for Blackwell only, and SGLang before 0.5.5 not for 12.x",
         "SGLang 0.5.13 or newer (it emulates from 8.0 on), vLLM 0.16 or newer, or leave older GPUs out",
-        "sglang 0.5.1 to 0.5.12 quantization/modelopt_quant.py, sgl-project/sglang#18071; vllm 0.9.2, 0.10.2, "
-        "vllm#30720",
+        "sglang 0.5.1 to 0.5.12 modelopt_quant.py, sgl-project/sglang#18071; vllm 0.10.2, vllm#30720",
     ),
     _failure(
         "nvfp4-compressed",
@@ -162,8 +161,7 @@ FAILURES = (
     ),
     _failure(
         "llama-no-device-code",
-        r"(?:has no device code compatible with (?:CUDA|HIP) arch|ggml was not compiled with any CUDA arch <=) "
-        r"[0-9]{3,4}",
+        r"(?:has no device code compatible with (?:CUDA|HIP) arch|ggml was not compiled with any CUDA arch)",
         "llama.cpp has no code for a GPU",
         "this build was compiled without its architecture; the number format plays no part in it",
         "build with that card's architecture in CMAKE_CUDA_ARCHITECTURES; below 7.5 that needs CUDA 12",
