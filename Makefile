@@ -24,7 +24,9 @@ test: lint
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p bubblescope
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
+	then echo mypy -p bubblescope; $(BIN)/mypy -p bubblescope; \
+	else echo "types are checked on Python 3.11 and newer, which have the stubs of pandas 3"; fi
 
 bench: $(INSTALLED)
 	@set -e; for script in $(sort $(wildcard benchmarks/*.py)); do \
