@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.activity import Activity, activities
+from bubblescope.analyzers.advice.recommend import recommend
 from bubblescope.analyzers.blame import blame, culprits
 from bubblescope.analyzers.bursts import bursts
 from bubblescope.analyzers.concurrency import concurrency, ideal_bubble_ratio
@@ -58,7 +60,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         for device, act in enumerate(acts)
     )
     inside = _clipped(opened, window)
-    return Analysis(
+    analysis = Analysis(
         trace=trace,
         window_ns=window,
         window_source=source,
@@ -86,6 +88,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
             *_doubts(trace, ops.frame, acts, inside, stages),
         ),
     )
+    return replace(analysis, recommendation=recommend(analysis))
 
 
 def _leaders(stages: Pipeline, acts: Sequence[Activity]) -> tuple[int, ...]:

@@ -146,6 +146,31 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Recommendation:
+    """Advice on the split of the layers over the stages.
+
+    partition: layers per stage; None where there is no advice, and `reason` says why.
+    makespan_ns: mean time of one prompt's prefill on the devices, from its first compute on the first
+        stage to its last on the last. ttft_ns: mean time to first token of the same prompts.
+    predicted_*: the same under the advice; None where unknown. predicted_range_ns: of the makespan,
+        what uncertain costs per layer allow for.
+    error: by what share the simulator misses the recorded makespans; None where it could not try.
+    words: what to give the engine. remarks: what was left out or taken for granted.
+    """
+
+    partition: tuple[int, ...] | None
+    reason: str
+    makespan_ns: int | None = None
+    predicted_makespan_ns: int | None = None
+    predicted_range_ns: tuple[int, int] | None = None
+    ttft_ns: int | None = None
+    predicted_ttft_ns: int | None = None
+    error: float | None = None
+    words: str | None = None
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Analysis:
     """Everything that was found in one recording.
 
@@ -174,4 +199,5 @@ class Analysis:
     requests: tuple[RequestBreakdown, ...] = ()
     stragglers: tuple[Straggler, ...] = ()
     findings: tuple[Finding, ...] = ()
+    recommendation: Recommendation = Recommendation(None, "no advice was asked for")
     lost: tuple[Lost, ...] = field(default=())

@@ -11,6 +11,7 @@ from bubblescope.analyzers.results import (
     Analysis,
     DeviceStates,
     Finding,
+    Recommendation,
     RequestBreakdown,
     Stage,
     Straggler,
@@ -18,8 +19,6 @@ from bubblescope.analyzers.results import (
 from bubblescope.trace.model import Lost
 
 SCHEMA = 1
-
-NO_ADVICE = {"partition": None, "reason": "this version measures and gives no advice on the partition yet"}
 
 
 def to_json(analysis: Analysis) -> bytes:
@@ -53,7 +52,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
         "requests": [_request(each) for each in analysis.requests],
         "stragglers": [_straggler(each) for each in analysis.stragglers],
         "findings": [_finding(each) for each in analysis.findings],
-        "recommendation": NO_ADVICE,
+        "recommendation": _recommendation(analysis.recommendation),
         "lost": [_lost(each) for each in analysis.lost],
     }
 
@@ -121,6 +120,21 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "text": finding.text,
         "flag": finding.flag,
         "predicted_gain": finding.predicted_gain,
+    }
+
+
+def _recommendation(found: Recommendation) -> dict[str, Any]:
+    return {
+        "partition": found.partition,
+        "reason": found.reason,
+        "makespan_ns": found.makespan_ns,
+        "predicted_makespan_ns": found.predicted_makespan_ns,
+        "predicted_range_ns": found.predicted_range_ns,
+        "ttft_ns": found.ttft_ns,
+        "predicted_ttft_ns": found.predicted_ttft_ns,
+        "error": found.error,
+        "words": found.words,
+        "remarks": found.remarks,
     }
 
 

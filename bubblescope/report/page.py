@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from bubblescope.analyzers.results import Analysis, DeviceStates
+from bubblescope.report.advice import advice
 from bubblescope.report.caveats import caveats
 from bubblescope.report.escape import visible
 from bubblescope.report.losses import untold
@@ -98,6 +99,7 @@ def page(analysis: Analysis, source: str, origin_ns: int | None = None) -> Page:
     several = any(len(stage.devices) > 1 for stage in analysis.stages)
     ranks = _rank_rows(analysis) if several else ()
     lists = (
+        advice(analysis),
         _blame(analysis),
         _concurrency(analysis),
         requests(analysis, origin),

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from bubblescope import __version__
 from bubblescope.analyzers.results import Analysis
-from bubblescope.report.document import NO_ADVICE
+from bubblescope.report.advice import ADVICE
 from bubblescope.report.html.blame import blame_matrix
 from bubblescope.report.html.detail import levels
 from bubblescope.report.html.element import Html, element
@@ -88,9 +88,17 @@ def _header(page: Page) -> Iterator[Html]:
 
 def _verdict(page: Page) -> Html:
     bubble = () if page.bubble is None else (element("p", _unbroken(page.bubble)),)
-    first = element("p", element("b", "What to change: "), str(NO_ADVICE["reason"]), class_="advice")
     said = element("p", _unbroken(page.verdict.text), class_="said")
-    return element("section", said, *bubble, first, class_=f"verdict {page.verdict.tone}")
+    return element("section", said, *bubble, *_first_change(page), class_=f"verdict {page.verdict.tone}")
+
+
+def _first_change(page: Page) -> Iterator[Html]:
+    """The advice in one line; the section of its own says more."""
+    for section in page.sections:
+        if section.title == ADVICE:
+            line = section.lines[0]
+            code = () if line.code is None else (" ", element("code", line.code))
+            yield element("p", element("b", f"{ADVICE}: "), line.text, *code, class_="advice")
 
 
 def _sections(analysis: Analysis, page: Page) -> Iterator[Html]:

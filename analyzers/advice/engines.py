@@ -1,0 +1,65 @@
+"""A split in each engine's own words, and the splits that an engine cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from bubblescope.analyzers.advice.occupancy import Flags
+from bubblescope.trace.model import Run
+
+_VARIABLES = {
+    "vllm": "VLLM_PP_LAYER_PARTITION",
+    "sglang": "SGLANG_PP_LAYER_PARTITION",
+    "bubblescope-demo": "BUBBLESCOPE_DEMO_PARTITION",
+}
+_ATTENTION_FLAGS = ("--attention-backend", "--prefill-attention-backend")
+
+
+def words(engine: str | None, layers: Sequence[int]) -> str:
+    """What to type so that the engine splits its layers so; a sentence where it is not known."""
+    listed = ",".join(map(str, layers))
+    if engine in _VARIABLES:
+        return f"{_VARIABLES[engine]}={listed}"
+    if engine == "llama.cpp":
+        # The output layer counts as one more, on the last device. With shares that add up to all of
+        # them llama.cpp's own rounding gives each device exactly its share.
+        shares = ",".join(map(str, (*layers[:-1], layers[-1] + 1)))
+        return f"--n-gpu-layers {sum(layers) + 1} --split-mode layer --tensor-split {shares}"
+    return f"split the layers {listed} over the stages"
+
+
+def starts(run: Run, recorded: Sequence[int], layers: Sequence[int]) -> bool | None:
+    """Whether the engine starts with a split; None where that depends on what is not recorded.
+
+    SGLang's triton attention looks up layer 0 on every stage by its distance from the stage's first
+    layer. That fails on a stage which holds fewer layers than stand before it.
+    """
+    if run.engine != "sglang" or not _crashes_triton(layers) or _crashes_triton(recorded):
+        return True
+    backend = _attention_backend(run.command)
+    return None if backend is None else backend != "triton"
+
+
+def runnable(run: Run, recorded: Sequence[int], allowed: Flags) -> Flags:
+    """Of the allowed ranges (S, L + 1, L + 1) those that the engine starts with."""
+    if run.engine != "sglang" or _crashes_triton(recorded) or _attention_backend(run.command) != "triton":
+        return allowed
+    begin = np.arange(allowed.shape[1])
+    return np.asarray(allowed & (begin[np.newaxis, :] - begin[:, np.newaxis] >= begin[:, np.newaxis]))
+
+
+def _crashes_triton(layers: Sequence[int]) -> bool:
+    before = [0, *accumulate(layers[:-1])]
+    return any(held < earlier for held, earlier in zip(layers, before, strict=True))
+
+
+def _attention_backend(command: Sequence[str]) -> str | None:
+    """As the command names it."""
+    for flag, value in zip(command, [*command[1:], ""], strict=True):
+        name, equals, same = flag.partition("=")
+        if name in _ATTENTION_FLAGS:
+            return same if equals else value
+    return None

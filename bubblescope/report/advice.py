@@ -1,0 +1,44 @@
+"""The advice on the split, with what it saves and what it takes for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bubblescope.analyzers.results import Analysis, Recommendation
+from bubblescope.report.escape import visible
+from bubblescope.report.quantities import duration, share
+from bubblescope.report.section import Line, Section
+
+#: The section's title.
+ADVICE = "What to change"
+
+
+def advice(analysis: Analysis) -> Section | None:
+    """What to give the engine and what that is worth, or why there is no advice; None without stages."""
+    if not analysis.stages:
+        return None
+    found = analysis.recommendation
+    words = None if found.words is None else visible(found.words)
+    lines = (Line(visible(_sentence(found.reason)), words), *_figures(found))
+    return Section(ADVICE, (*lines, *(Line(visible(_sentence(each))) for each in found.remarks)))
+
+
+def _figures(found: Recommendation) -> Iterator[Line]:
+    """Before and after, as far as both are known."""
+    if found.makespan_ns is None or found.predicted_makespan_ns is None:
+        return
+    text = (
+        f"Prefill of a prompt on the devices: {duration(found.makespan_ns)} now, "
+        f"{duration(found.predicted_makespan_ns)} predicted"
+    )
+    if found.predicted_range_ns is not None:
+        low, high = found.predicted_range_ns
+        text += f" ({duration(low)} to {duration(high)})"
+    yield Line(f"{text}; the simulator misses the recording by {share(found.error)}")
+    if found.ttft_ns is not None and found.predicted_ttft_ns is not None:
+        now, then = duration(found.ttft_ns), duration(found.predicted_ttft_ns)
+        yield Line(f"Time to first token: {now} now, {then} predicted")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
