@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bubblescope.analyzers.results import Analysis, RequestBreakdown
 from bubblescope.report.html.element import Html, element, joined
 from bubblescope.report.html.shapes import Part, bar, swatch
-from bubblescope.report.html.timeline import about
+from bubblescope.report.html.timeline import layers
 from bubblescope.report.page import Page, Row
 from bubblescope.report.quantities import duration, share
 from bubblescope.report.requests import request_numbers, slowest
@@ -43,7 +43,7 @@ def _states(page: Page, row: Row) -> Html:
         parts.append(Part(state, ns / window, labels, f"{state}: {duration(ns)}, {part}"))
     said = "; ".join(part.title for part in parts if part.share > 0)
     drawn = bar(parts, f"{row.label}: {said}") if row.states_ns else _quiet("no work of it recorded")
-    name = joined([element("strong", row.label), element("span", ", ".join(about(row)))])
+    name = joined([element("strong", row.label), element("span", ", ".join((*layers(row), row.device)))])
     return _row(name, drawn, f"bubble {row.bubble}" if row.bubble else "")
 
 

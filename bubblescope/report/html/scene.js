@@ -74,13 +74,6 @@ function unitOf(level, lane, row) {
   return [low, high];
 }
 
-/** The row at a time, or null. */
-function rowAt(level, lane, time) {
-  const [first, last] = level.lanes[lane];
-  const row = firstRow(first, last, (each) => level.end[each] > time);
-  return row < last && level.begin[row] <= time ? row : null;
-}
-
 /** Which fill a row has: its state, or for compute the colour of its microbatch. */
 function fillOf(scene, level, row) {
   const state = scene.states[level.state[row]];
@@ -112,25 +105,29 @@ function rectangles(scene, level, from, to, top, height) {
   return fills;
 }
 
-/** Stretches of a lane that carry one label: a microbatch's compute, or one state. */
+/**
+ * What the eye takes for one piece: rows in a row of one state, or of one microbatch's compute. Short
+ * waits within that compute do not part it: those that are no more than a small share of the view.
+ */
 function stretches(scene, level, lane, from, to) {
   const found = [];
-  const [first, last] = rowsBetween(level, lane, from, to);
-  for (let row = first; row < last; row = unitOf(level, lane, row)[1]) {
+  let [row, last] = rowsBetween(level, lane, from, to);
+  if (row < last) row = unitOf(level, lane, row)[0];
+  while (row < last) {
     const [low, high] = unitOf(level, lane, row);
     const most = largest(level, low, high);
     const state = scene.states[level.state[most]];
     const batch = level.batch[most];
     const before = found[found.length - 1];
-    // Short host time within a microbatch does not part it.
-    const goesOn = before && before.state === "compute" && state === "host" && before.batch === batch
-      && level.end[row] - level.begin[row] < (to - from) / 40;
-    const key = state === "compute" ? `batch ${batch}` : `${state} ${level.blame[most]}`;
-    if (before && (goesOn || before.key === key)) {
-      before.end = level.end[row];
+    const within = before && before.state === "compute" && before.batch === batch && batch >= 0
+      && level.end[low] - level.begin[low] < (to - from) / 60;
+    if (before && (within || (before.state === state && (state !== "compute" || before.batch === batch)))) {
+      before.end = level.end[low];
+      before.high = high;
     } else {
-      found.push({ key, state, batch, blame: level.blame[most], begin: level.begin[row], end: level.end[row] });
+      found.push({ lane, state, batch, low, high, begin: level.begin[low], end: level.end[low] });
     }
+    row = high;
   }
   return found;
 }
@@ -140,4 +137,16 @@ function largest(level, low, high) {
   let most = low;
   for (let row = low + 1; row < high; row++) if (level.ns[row] > level.ns[most]) most = row;
   return most;
+}
+
+/** What a stretch is made of, by state and culprit, the most first. */
+function partsOf(level, { low, high }) {
+  const parts = new Map();
+  for (let row = low; row < high; row++) {
+    const key = `${level.state[row]} ${level.blame[row]}`;
+    const part = parts.get(key) || { state: level.state[row], blame: level.blame[row], ns: 0 };
+    part.ns += level.ns[row];
+    parts.set(key, part);
+  }
+  return Array.from(parts.values()).sort((a, b) => b.ns - a.ns);
 }

@@ -1,5 +1,6 @@
 // The timeline: plotly draws areas, axis and zoom box from numbers alone; names and marks lie over it.
 
+const OPTIONS = { displayModeBar: false, doubleClick: false, showTips: false };
 const EDGE = 18;
 const AXIS = 28;
 const GAP = 8;
@@ -29,7 +30,7 @@ function startTimeline(scene) {
   const requests = jumps.filter((option) => option.value.startsWith("request"));
   const open = openRows(requests.length ? requests : jumps);
   const view = { from: 0, to: scene.window };
-  let wide, level, band = null, selected = null, printing = false, due = false;
+  let wide, level, seen, band = null, selected = null, printing = false, due = false;
 
   const above = open.length * OPEN_ROW;
   const top = (lane) => above + lane * (scene.height + GAP);
@@ -69,17 +70,15 @@ function startTimeline(scene) {
   function labels() {
     const found = { numbers: { x: [], y: [], text: [] }, words: { x: [], y: [], text: [] } };
     const scale = wide / (view.to - view.from);
-    scene.lanes.forEach((_, lane) => {
-      for (const stretch of stretches(scene, level, lane, view.from, view.to)) {
-        const [left, right] = [Math.max(stretch.begin, view.from), Math.min(stretch.end, view.to)];
-        const text = stretchLabel(scene, stretch, (right - left) * scale);
-        if (text === null) continue;
-        const kind = found[stretch.state === "compute" ? "numbers" : "words"];
-        kind.x.push((left + right) / 2);
-        kind.y.push(top(lane) + scene.height / 2);
-        kind.text.push(text);
-      }
-    });
+    for (const stretch of seen.flat()) {
+      const [left, right] = [Math.max(stretch.begin, view.from), Math.min(stretch.end, view.to)];
+      const text = stretchLabel(scene, level, stretch, (right - left) * scale);
+      if (text === null) continue;
+      const kind = found[stretch.state === "compute" ? "numbers" : "words"];
+      kind.x.push((left + right) / 2);
+      kind.y.push(top(stretch.lane) + scene.height / 2);
+      kind.text.push(text);
+    }
     return Object.entries(found).map(([uid, points]) => ({
       type: "scatter", mode: "text", textfont: { size: 12 }, hoverinfo: "skip", uid, ...points,
     }));
@@ -108,9 +107,10 @@ function startTimeline(scene) {
     const margin = (view.to - view.from) / 2;
     const [from, to] = [Math.max(view.from - margin, 0), Math.min(view.to + margin, scene.window)];
     level = levelFor(scene, from, to, (view.to - view.from) / (to - from) / wide);
-    Plotly.react(plot, [...areas(from, to), ...labels()], layout(), { displayModeBar: false, doubleClick: false });
+    seen = scene.lanes.map((_, lane) => stretches(scene, level, lane, view.from, view.to));
+    Plotly.react(plot, [...areas(from, to), ...labels()], layout(), OPTIONS);
     note.textContent = level.cell === 0
-      ? "Every piece is drawn as it was."
+      ? "Every piece is drawn, as long as it was."
       : `Pieces shorter than ${duration(level.cell)} are drawn together here: `
         + "how much of the height a state fills is its share of that time.";
     opens.replaceChildren();
@@ -142,37 +142,27 @@ function startTimeline(scene) {
   function drawMarks() {
     marks.replaceChildren();
     if (band) mark(marks, "band", band[0], band[1], 0, tall - GAP);
-    const unit = unitAt(selected);
-    if (!unit) return;
-    const batch = level.batch[largest(level, ...unit)];
-    if (batch >= 0) scene.lanes.forEach((_, lane) => markBatch(lane, batch));
-    mark(marks, "piece", level.begin[unit[0]], level.end[unit[0]], top(selected.lane), scene.height);
-  }
-
-  function markBatch(lane, batch) {
-    const [first, last] = rowsBetween(level, lane, view.from, view.to);
-    let begin = Infinity, end = -Infinity;
-    for (let row = first; row < last; row++) {
-      if (level.batch[row] !== batch || scene.states[level.state[row]] !== "compute") continue;
-      begin = Math.min(begin, level.begin[row]);
-      end = Math.max(end, level.end[row]);
+    const chosen = stretchAt(selected);
+    if (!chosen) return;
+    for (const { lane, state, batch, begin, end } of chosen.batch < 0 ? [] : seen.flat()) {
+      if (batch !== chosen.batch || state !== "compute") continue;
+      mark(marks, "batch", begin, end, top(lane), scene.height);
     }
-    if (begin < end) mark(marks, "batch", begin, end, top(lane), scene.height);
+    mark(marks, "piece", chosen.begin, chosen.end, top(chosen.lane), scene.height);
   }
 
-  function unitAt(place) {
-    const row = place && rowAt(level, place.lane, place.time);
-    return row === null ? null : unitOf(level, place.lane, row);
+  function stretchAt(place) {
+    return place && seen[place.lane].find(({ begin, end }) => begin <= place.time && place.time < end);
   }
 
   /** Look at the piece at a place: mark it, and say what is known beside the given point of the page. */
   function look(place, x, y) {
     selected = place;
     drawMarks();
-    const unit = unitAt(place);
-    tip.hidden = !unit;
-    if (!unit) return;
-    const lines = unitWords(scene, level, place.lane, ...unit);
+    const chosen = stretchAt(place);
+    tip.hidden = !chosen;
+    if (!chosen) return;
+    const lines = stretchWords(scene, level, chosen);
     tip.replaceChildren(...lines.map((line, nth) => {
       const row = document.createElement(nth ? "div" : "strong");
       row.textContent = line;
@@ -195,25 +185,25 @@ function startTimeline(scene) {
 
   /** Go to the next or previous piece, or to another lane. */
   function step(sideways, lanes) {
-    const unit = unitAt(selected);
-    let { lane, time } = unit ? selected : { lane: 0, time: view.from };
-    if (unit && sideways) time = sideways > 0 ? level.end[unit[0]] : level.begin[unit[0]] - 1;
+    const before = stretchAt(selected);
+    let { lane, time } = before ? selected : { lane: 0, time: view.from };
+    if (before && sideways) time = sideways > 0 ? before.end : before.begin - 1;
     lane = Math.min(Math.max(lane + lanes, 0), scene.lanes.length - 1);
     time = Math.min(Math.max(time, 0), scene.window - 1);
     if (time < view.from || time >= view.to) {
       show(time - (view.to - view.from) / 2, time + (view.to - view.from) / 2);
       draw();
     }
-    const found = unitAt({ lane, time });
-    if (found) time = (level.begin[found[0]] + level.end[found[0]]) / 2;
+    const found = stretchAt({ lane, time });
+    if (found) time = (Math.max(found.begin, view.from) + Math.min(found.end, view.to)) / 2;
     const box = plot.getBoundingClientRect();
     const pixel = Math.min(Math.max(toPixel(time), EDGE), EDGE + wide);
     look({ lane, time }, box.left + pixel, box.top + top(lane) + scene.height);
   }
 
   function showSelected() {
-    const unit = unitAt(selected);
-    if (unit) show(2 * level.begin[unit[0]] - level.end[unit[0]], 2 * level.end[unit[0]] - level.begin[unit[0]]);
+    const chosen = stretchAt(selected);
+    if (chosen) show(2 * chosen.begin - chosen.end, 2 * chosen.end - chosen.begin);
   }
 
   const actions = {

@@ -60,15 +60,16 @@ def lanes(analysis: Analysis, page: Page) -> tuple[Lane, ...]:
         devices = [stage.devices[0] for stage in analysis.stages]
     else:
         devices = [each.device for each in analysis.devices]
-    every = (Lane(row.label, about(row), device) for row, device in zip(page.rows, devices, strict=True))
+    every = (
+        Lane(row.label, (*layers(row), _VENDOR.sub("", row.device)), device)
+        for row, device in zip(page.rows, devices, strict=True)
+    )
     return tuple(islice(every, MOST_LANES))
 
 
-def about(row: Row) -> tuple[str, ...]:
-    """What is at work there: how many layers, if that is known, and the device."""
-    device = _VENDOR.sub("", row.device)
-    known = row.layers not in ("", "?")
-    return (count(int(row.layers), "layer"), device) if known else (device,)
+def layers(row: Row) -> tuple[str, ...]:
+    """How many layers a stage holds, if that is known."""
+    return () if row.layers in ("", "?") else (count(int(row.layers), "layer"),)
 
 
 def lane_height(lanes: int) -> int:

@@ -2,6 +2,8 @@
 
 const NS = { s: 1e9, ms: 1e6, "µs": 1e3, ns: 1 };
 
+const WAITING = ["starved", "blocked", "host"];
+
 /** Three figures and the unit that suits them. */
 function duration(ns) {
   const unit = Object.keys(NS).find((each) => ns >= NS[each]) || "ns";
@@ -52,44 +54,39 @@ function batchWords(scene, batch) {
   return `microbatch ${name}${known}${size}${after}`;
 }
 
-function blameWords(scene, blame) {
-  return blame < 0 ? null : scene.blames[blame][0];
+/** Who is to blame; pieces of a group whose culprit is not its main one have lost his name. */
+function blameWords(scene, state, blame) {
+  if (blame >= 0) return scene.blames[blame][0];
+  return scene.blames.length && WAITING.includes(scene.states[state]) ? "for other reasons" : null;
 }
 
-/** Everything known about the pieces of a unit: the first line is its title. */
-function unitWords(scene, level, lane, low, high) {
-  const [begin, end] = [level.begin[low], level.end[low]];
-  const when = `${duration(end - begin)}, from ${clock(scene, begin, 1000)} to ${clock(scene, end, 1000)}`;
-  const about = (row) => [blameWords(scene, level.blame[row]), batchWords(scene, level.batch[row])];
-  if (high - low === 1) {
-    const merged = level.count[low] > 1 ? `${number(level.count[low])} pieces in a row` : null;
-    const title = `${scene.lanes[lane]}: ${scene.states[level.state[low]]}`;
-    return [title, ...about(low), when, merged].filter(Boolean);
-  }
-  const rows = Array.from({ length: high - low }, (_, nth) => low + nth);
-  const batches = new Set(rows.map((row) => level.batch[row]));
-  const shared = batches.size === 1 ? batchWords(scene, level.batch[low]) : null;
-  const pieces = rows.reduce((sum, row) => sum + level.count[row], 0);
-  rows.sort((a, b) => level.ns[b] - level.ns[a]);
+/** Everything known about a stretch: the first line is its title. */
+function stretchWords(scene, level, stretch) {
+  const [length, parts] = [stretch.end - stretch.begin, partsOf(level, stretch)];
+  const told = parts.filter(({ ns }, nth) => nth === 0 || ns / length >= 0.005);
+  const lines = told.map(({ state, blame, ns }) => {
+    const share = parts.length > 1 ? `${percent(ns / length)} ${scene.states[state]}, ${duration(ns)}` : null;
+    return [share, blameWords(scene, state, blame)].filter(Boolean).join(": ");
+  });
+  const pieces = level.count.slice(stretch.low, stretch.high).reduce((sum, count) => sum + count, 0);
   return [
-    `${scene.lanes[lane]}: ${number(pieces)} short pieces`,
-    ...rows.map((row) => {
-      const said = about(row).filter((words) => words && words !== shared).join("; ");
-      const state = scene.states[level.state[row]];
-      return `${percent(level.ns[row] / (end - begin))} ${state}, ${duration(level.ns[row])}${said && ` (${said})`}`;
-    }),
-    shared, when,
+    `${scene.lanes[stretch.lane]}: ${stretch.state}, ${duration(length)}`,
+    batchWords(scene, stretch.batch),
+    ...lines,
+    `from ${clock(scene, stretch.begin, 1000)} to ${clock(scene, stretch.end, 1000)}`,
+    pieces > 1 ? `${number(pieces)} pieces` : null,
   ].filter(Boolean);
 }
 
 /** What to write on a stretch that is so many pixels wide: words, else a letter, else nothing. */
-function stretchLabel(scene, stretch, pixels) {
+function stretchLabel(scene, level, stretch, pixels) {
   const fits = (text) => text && pixels >= 7 * text.length + (stretch.state === "compute" ? 4 : 9);
   if (stretch.state === "compute") {
     const name = stretch.batch < 0 ? null : scene.batches[stretch.batch][0];
     return fits(name) ? name : null;
   }
-  const whom = stretch.blame < 0 ? null : scene.blames[stretch.blame][1];
+  const blame = partsOf(level, stretch)[0].blame;
+  const whom = blame < 0 ? null : scene.blames[blame][1];
   const words = whom === null ? null : `waits for stage ${whom}`;
   return [words, stretch.state, stretch.state[0].toUpperCase()].find(fits) || null;
 }
