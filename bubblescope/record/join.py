@@ -147,7 +147,7 @@ def _together(
             part.assign(**{column: new[part[column].to_numpy(np.int64)]})
             for part, new in zip(parts, numbers, strict=True)
         ]
-    whole = pd.concat(parts, ignore_index=True)
+    whole = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
     return checked(schema, whole.sort_values(list(order), kind="stable") if order else whole)
 
 

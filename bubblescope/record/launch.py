@@ -39,6 +39,7 @@ def run_command(command: Sequence[str], environment: Mapping[str, str], meanwhil
     """
     # A blocked signal waits until it is asked for, so none is lost and no handler is needed.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON | {signal.SIGCHLD})
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide how the command ended
     witness = _Witness()
     try:
         child = _started(command, environment, before)

@@ -193,7 +193,8 @@ def _finished(spool: Path, where: Destination, status: int, messages: Messages) 
         messages.say(f"{_reason(error)}; {kept}")
         return status or OWN_FAILURE
     else:
-        messages.say(f"{merge.summary(trace)} in {shown(where.trace)}")
+        size = where.trace.stat().st_size / 1e6
+        messages.say(f"{merge.summary(trace)} in {shown(where.trace)}, {size:.3g} MB")
     shutil.rmtree(spool, ignore_errors=True)
     return status
 

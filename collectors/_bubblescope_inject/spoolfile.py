@@ -6,6 +6,7 @@ a signal handler may record while its own thread does.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import itertools
 import mmap
@@ -103,8 +104,9 @@ def create(folder: str, process: str, number: int, size: int) -> SpoolFile:
     path = os.path.join(folder, f"{wall:020d}-{process}-{number:06d}{SUFFIX}")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        # The mapping keeps a copy of the descriptor, and with it the lock, until the process ends.
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError):  # not every file system has locks
+            # The mapping keeps a copy of the descriptor, and with it the lock, until the process ends.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.posix_fallocate(descriptor, 0, size)
         buffer = mmap.mmap(descriptor, size)
     except OSError:

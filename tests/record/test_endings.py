@@ -75,7 +75,7 @@ def test_sigterm_ends_the_command_and_the_trace_is_whole(tmp_path: Path) -> None
     process.terminate()
     status, said = ended(process)
     assert status == 128 + signal.SIGTERM
-    assert len(said) == 1 and said[0].endswith("in t.json")
+    assert len(said) == 1 and " in t.json, " in said[0]
     trace = read_trace(tmp_path / "t.json")
     assert without_gap(microbatches(trace))
     # THEN the span it died in is named
@@ -161,7 +161,7 @@ def test_kill_9_of_a_stage(tmp_path: Path) -> None:
     status, said = ended(process)
     # THEN the engine's own failure is kept, and both stages are in the trace up to then
     assert status == 1
-    assert said[-1].endswith("in t.json")
+    assert " in t.json, " in said[-1]
     trace = read_trace(tmp_path / "t.json")
     forward = trace.spans[trace.spans["kind"] == "forward"]
     assert set(forward["stage"]) == {0, 1}

@@ -23,9 +23,11 @@ def said(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_a_recording_becomes_a_trace_with_facts(tmp_path: Path) -> None:
     done = bubblescope("record", "-o", "t.json.gz", "--", *python(SHORT), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "done\n")
+    size = (tmp_path / "t.json.gz").stat().st_size / 1e6
     assert said(done) == [
-        "bubblescope: recording into t.json.gz", "bubblescope: 3 spans, 1 stage, 0 requests in t.json.gz",
-    ]  # fmt: skip
+        "bubblescope: recording into t.json.gz",
+        f"bubblescope: 3 spans, 1 stage, 0 requests in t.json.gz, {size:.3g} MB",
+    ]
     trace = read_trace(tmp_path / "t.json.gz")
     assert microbatches(trace) == [0, 1, 2]
     assert trace.run.command[:2] == (sys.executable, "-c")
@@ -123,6 +125,18 @@ def test_signal_dispositions_and_descriptors_reach_the_command_as_they_were(tmp_
 
     alone = subprocess.run(command, capture_output=True, text=True)
     assert told(bubblescope("record", "-o", "t.json", "--", *command, cwd=tmp_path)) == told(alone)
+
+
+def test_whoever_ignores_the_end_of_children_gets_the_exit_status_all_the_same(tmp_path: Path) -> None:
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    command = [*BUBBLESCOPE, "record", "-o", "t.json", "--", "sh", "-c", "exit 3"]
+    done = subprocess.run(
+        [sys.executable, "-c", ignoring, *command], cwd=tmp_path, env=environment(), capture_output=True
+    )
+    assert done.returncode == 3
 
 
 @pytest.mark.parametrize(
