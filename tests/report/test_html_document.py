@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bubblescope.analyzers.results import STATES, TIMELINE, Analysis, DeviceStates, RequestBreakdown
+from bubblescope.analyzers.results import (
+    STATES,
+    TIMELINE,
+    Analysis,
+    DeviceStates,
+    Recommendation,
+    RequestBreakdown,
+)
 from bubblescope.report.html.document import to_html
 from bubblescope.report.page import page
 from bubblescope.trace.frames import table
@@ -58,15 +65,34 @@ def test_the_blame_matrix_says_who_waited_for_whom() -> None:
 
 
 def test_a_bar_is_divided_as_the_stage_was() -> None:
-    bar = next(
-        each for each in re.findall(r"<svg class=\"bar\".*?</svg>", written(uneven())) if "stage 1" in each
+    assert bars(written(uneven()), "stage 1") == [("compute", 30.0), ("starved", 60.0), ("fill", 10.0)]
+
+
+def bars(source: str, name: str) -> list[tuple[str, float]]:
+    """Shade and percent of the parts of the bar that is called so."""
+    bar = next(each for each in re.findall(r"<svg class=\"bar\".*?</svg>", source) if f'"{name}' in each)
+    parts = re.findall(r'width="([\d.]+)%" height="100%" class="is-(\w+)"', bar)
+    return [(shade, float(width)) for width, shade in parts]
+
+
+def test_the_split_and_the_time_are_shown_before_and_after_the_advice() -> None:
+    advice = Recommendation(
+        (24, 12), "24,12 saves", 100 * MS, 60 * MS, (50 * MS, 65 * MS), words="VLLM_PP_LAYER_PARTITION=24,12"
     )
-    widths = dict(re.findall(r'width="([\d.]+)%" height="100%" class="is-(\w+)"', bar))
-    assert {state: float(width) for width, state in widths.items()} == {
-        "compute": 30,
-        "starved": 60,
-        "fill": 10,
-    }
+    source = written(replace(uneven(), recommendation=advice))
+    assert bars(source, "layers now") == [("batch0", 75.0), ("batch1", 25.0)]
+    assert bars(source, "layers advised") == [("batch0", 66.667), ("batch1", 33.333)]
+    assert bars(source, "100 ms") == [("compute", 100.0)]
+    assert bars(source, "60.0 ms, between 50.0 ms and 65.0 ms") == [("compute", 50.0), ("step1", 15.0)]
+    assert "What to change: 24,12 saves VLLM_PP_LAYER_PARTITION=24,12" in Read(source).text.replace(
+        "\u00a0", " "
+    )
+
+
+def test_without_advice_its_reason_is_told_and_nothing_is_drawn() -> None:
+    source = written(replace(uneven(), recommendation=Recommendation(None, "balanced within error")))
+    assert "What to change: Balanced within error" in Read(source).text
+    assert "layers advised" not in source
 
 
 def test_the_drawing_library_is_there_once_and_only_our_scripts_may_run() -> None:

@@ -11,9 +11,10 @@ from importlib.resources import files
 from bubblescope import __version__
 from bubblescope.analyzers.results import Analysis
 from bubblescope.report.advice import ADVICE
+from bubblescope.report.html.advice import before_after
 from bubblescope.report.html.blame import blame_matrix
 from bubblescope.report.html.detail import levels
-from bubblescope.report.html.element import Html, element
+from bubblescope.report.html.element import Html, element, joined
 from bubblescope.report.html.figures import concurrency_bar, request_bars, state_bars
 from bubblescope.report.html.pieces import pieces
 from bubblescope.report.html.scene import packed, scene
@@ -26,6 +27,7 @@ _SCRIPTS = ("scene.js", "words.js", "timeline.js", "page.js")
 
 #: The figure that stands above a section's words.
 _FIGURES = {
+    ADVICE: before_after,
     "Who waited for whom": blame_matrix,
     "Stages computing at once": concurrency_bar,
     "Requests": request_bars,
@@ -96,9 +98,7 @@ def _first_change(page: Page) -> Iterator[Html]:
     """The advice in one line; the section of its own says more."""
     for section in page.sections:
         if section.title == ADVICE:
-            line = section.lines[0]
-            code = () if line.code is None else (" ", element("code", line.code))
-            yield element("p", element("b", f"{ADVICE}: "), line.text, *code, class_="advice")
+            yield element("p", element("b", f"{ADVICE}: "), *_said(section.lines[0]))
 
 
 def _sections(analysis: Analysis, page: Page) -> Iterator[Html]:
@@ -114,9 +114,7 @@ def _sections(analysis: Analysis, page: Page) -> Iterator[Html]:
 def _states(title: str, page: Page, rows: Sequence[Row]) -> Html:
     table = Table(
         header=("", *page.states),
-        rows=tuple(
-            (row.label, *(" ".join(page.figures(row, state)) for state in page.states)) for row in rows
-        ),
+        rows=tuple((row.label, *(_figures(page, row, state) for state in page.states)) for row in rows),
         numbers=frozenset(page.states),
     )
     note = (
@@ -131,6 +129,11 @@ def _states(title: str, page: Page, rows: Sequence[Row]) -> Html:
     )
 
 
+def _figures(page: Page, row: Row, state: str) -> Html:
+    number, part = page.figures(row, state)
+    return joined([number, " ", element("small", part)])
+
+
 def _section(section: Section, figure: Html | None) -> Html:
     table = () if section.table is None else (_table(section.table),)
     lines = (element("ul", *map(_line, section.lines)),) if section.lines else ()
@@ -139,8 +142,14 @@ def _section(section: Section, figure: Html | None) -> Html:
 
 
 def _line(line: Line) -> Html:
-    code = () if line.code is None else (" ", element("code", line.code))
-    return element("li", _unbroken(line.text), *code)
+    return element("li", *_said(line))
+
+
+def _said(line: Line) -> Iterator[str]:
+    yield _unbroken(line.text)
+    if line.code is not None:
+        yield " "
+        yield element("code", line.code)
 
 
 def _unbroken(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bubblescope.analyzers.results import Analysis, RequestBreakdown
 from bubblescope.report.html.element import Html, element, joined
-from bubblescope.report.html.shapes import Part, bar, swatch
+from bubblescope.report.html.shapes import Part, bar, labelled, swatch
 from bubblescope.report.html.timeline import layers
 from bubblescope.report.page import Page, Row
 from bubblescope.report.quantities import duration, share
@@ -44,7 +44,7 @@ def _states(page: Page, row: Row) -> Html:
     said = "; ".join(part.title for part in parts if part.share > 0)
     drawn = bar(parts, f"{row.label}: {said}") if row.states_ns else _quiet("no work of it recorded")
     name = joined([element("strong", row.label), element("span", ", ".join((*layers(row), row.device)))])
-    return _row(name, drawn, f"bubble {row.bubble}" if row.bubble else "")
+    return labelled(name, drawn, f"bubble {row.bubble}" if row.bubble else "")
 
 
 def concurrency_bar(analysis: Analysis) -> Html | None:
@@ -92,12 +92,7 @@ def _request(request: RequestBreakdown, number: int, longest: int) -> Html:
     jump = f"request {number}"
     name = element("button", jump, type="button", data_jump=jump)
     said = "; ".join(part.title for part in parts if part.share > 0)
-    return _row(name, bar(parts, f"request {number}: {said}"), duration(request.ttft_ns or 0))
-
-
-def _row(name: Html, drawn: Html, figure: str) -> Html:
-    cells = (element("div", name, class_="name"), drawn, element("div", figure, class_="figure"))
-    return element("div", *cells, class_="row")
+    return labelled(name, bar(parts, f"request {number}: {said}"), duration(request.ttft_ns or 0))
 
 
 def _quiet(text: str) -> Html:

@@ -11,6 +11,9 @@ from bubblescope.report.html.element import Html, element
 _NARROWEST = 400
 _LETTER = 7.2
 
+#: How many shades there are for what is only to be told apart: "batch0" and so on.
+SHADES = 6
+
 
 @dataclass(frozen=True)
 class Part:
@@ -37,6 +40,12 @@ def bar(parts: Iterable[Part], description: str) -> Html:
             drawn.append(element("g", element("title", part.title), *field))
         at += part.share
     return element("svg", *drawn, class_="bar", role="img", aria_label=description)
+
+
+def labelled(name: Html, drawn: Html, figure: str) -> Html:
+    """A row: what it is about, the bar, and a figure at its end."""
+    cells = (element("div", name, class_="name"), drawn, element("div", figure, class_="figure"))
+    return element("div", *cells, class_="row")
 
 
 def swatch(fill: str, letter: str) -> Html:
