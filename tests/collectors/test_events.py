@@ -220,6 +220,24 @@ def test_nvtx_ranges_of_the_same_names_where_nvtx_is_loaded(tmp_path: Path) -> N
     assert len(process.spans) == 2
 
 
+def test_a_torch_without_nvtx_is_left_alone(tmp_path: Path) -> None:
+    # GIVEN what torch does where it was built without CUDA, and what another version may lack
+    process = recorded(
+        """
+        from types import SimpleNamespace
+        def not_installed(*_):
+            raise RuntimeError("NVTX functions not installed")
+        nvtx = SimpleNamespace(range_start=not_installed, range_end=not_installed)
+        for torch in (SimpleNamespace(cuda=SimpleNamespace(nvtx=nvtx)), SimpleNamespace()):
+            sys.modules["torch"] = torch
+            with recorder.stage(0).span("forward"):
+                pass
+        """,
+        tmp_path,
+    )
+    assert len(process.spans) == 2
+
+
 def test_it_neither_loads_nvtx_nor_needs_it(tmp_path: Path) -> None:
     done = run_program("recorder.stage(0); print('nvtx' in sys.modules, 'torch' in sys.modules)", tmp_path)
     assert done.stdout == "False False\n"

@@ -19,6 +19,9 @@ from bubblescope.record.assemble import traces_of
 from bubblescope.record.join import join
 from bubblescope.trace.model import Trace
 
+# Whoever runs the tests in the background ignores Ctrl-C, and so would every program started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 DEMO = [sys.executable, "-m", "bubblescope.demo"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,9 @@ from pathlib import Path
 from bubblescope.trace.model import Trace
 from bubblescope.trace.read import read_trace
 from tests.collectors.programs import PRELUDE
+
+# Whoever runs the tests in the background ignores Ctrl-C, and so would every program started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BUBBLESCOPE = [sys.executable, "-m", "bubblescope"]
 ROOT = Path(__file__).parents[2]
