@@ -43,12 +43,13 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     named = pipeline(trace, ops.frame)
     stages = named.among([bool(len(act.work)) for act in acts])
     is_pipeline = len(stages.stages) > 1
-    leaders = _leaders(stages, acts) if is_pipeline else ()
     window, source = _window(trace, acts, options)
+    leaders = _leaders(stages, acts, window) if is_pipeline else ()
     split = waits(ops.frame, stages)
     found = handovers(ops.frame, stages, acts, leaders)
     spans = trace.spans if len(trace.spans) else stage_spans(trace, stages, acts, leaders, found)
-    opened = bursts(trace, acts, window[1], options.idle_gap_ns, phase_marks(trace, found))
+    marks = phase_marks(trace)
+    opened = bursts(trace, acts, window[1], options.idle_gap_ns, marks)
     sends = activation_sends(ops.frame, stages)
     states = timeline(acts, split, opened, sends, window)
     held, layers_from, layers_lost = (
@@ -85,17 +86,17 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
             *ops.lost,
             *stages.lost,
             *layers_lost,
-            *_doubts(trace, ops.frame, acts, inside, stages),
+            *_doubts(ops.frame, acts, inside, stages, spans, marks),
         ),
     )
     return replace(analysis, recommendation=recommend(analysis))
 
 
-def _leaders(stages: Pipeline, acts: Sequence[Activity]) -> tuple[int, ...]:
-    """Of each stage the device with the most compute, in stage order."""
+def _leaders(stages: Pipeline, acts: Sequence[Activity], window: tuple[int, int]) -> tuple[int, ...]:
+    """Of each stage the device with the most compute in the window, in stage order."""
+    inside = [int(iv.covered_between(act.compute, *([at] for at in window))[0]) for act in acts]
     return tuple(
-        max(stages.devices(stage), key=lambda device: (iv.total(acts[device].compute), -device))
-        for stage in stages.stages
+        max(stages.devices(stage), key=lambda device: (inside[device], -device)) for stage in stages.stages
     )
 
 
@@ -142,19 +143,25 @@ def _clipped(opened: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
 
 
 def _doubts(
-    trace: Trace, ops: pd.DataFrame, acts: Sequence[Activity], inside: pd.DataFrame, stages: Pipeline
+    ops: pd.DataFrame,
+    acts: Sequence[Activity],
+    inside: pd.DataFrame,
+    stages: Pipeline,
+    spans: pd.DataFrame,
+    marks: pd.DataFrame,
 ) -> list[Lost]:
     """What the analysis had to guess, for the reader to know."""
-    doubts = []
     if not any(len(act.work) for act in acts):
-        doubts.append(
+        return [
             Lost("device activity", "the recording shows no work of any device, so no bubble can be told")
-        )
-        return doubts
+        ]
+    doubts = []
     if len(inside) and bool(inside["inferred"].all()):
         doubts.append(
             Lost("requests", "not recorded; idle time is inferred from when all devices were quiet")
         )
     if not bool((ops["level"] == "device").any()) and len(stages.stages) > 1:
         doubts.append(Lost("communication", "not recorded; waiting for another stage is counted as host"))
+    if not len(marks) and bool((spans["phase"] == "decode").any()):
+        doubts.append(Lost("phases", "not recorded; steps that hand on little are taken to decode"))
     return doubts

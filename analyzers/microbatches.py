@@ -29,6 +29,8 @@ CONTROL_BYTES = 512
 WITHIN = 0.1
 #: Where nothing names the phase: an activation this much smaller than the largest is a decode step.
 DECODE_SHARE = 32
+#: As many messages per microbatch are believed if this share of the microbatches shows them.
+AGREEMENT = 0.8
 #: Kernels with at most the first share of a microbatch's compute, separated from it by more than
 #: the second share, are not part of it.
 STRAY, FAR = 0.02, 0.05
@@ -68,12 +70,12 @@ def activation_sends(operations: pd.DataFrame, pipeline: Pipeline) -> pd.DataFra
 def handovers(
     operations: pd.DataFrame, pipeline: Pipeline, activities: Sequence[Activity], leaders: Sequence[int]
 ) -> list[Handover]:
-    """What each stage's leading device hands on, grouped into microbatches numbered alike on all."""
+    """What each stage's leading device hands on or takes, in microbatches numbered alike on all."""
     sends = activation_sends(operations, pipeline)
     sends = sends[(sends["kind"] == "send") & (sends["pair"] >= 0)]
     found = []
     for (source, target), part in grouped(sends, "source", "target"):
-        if source in leaders and target in leaders:
+        if source in leaders or target in leaders:
             groups = _group(part, activities[source].compute)
             found.append((source, target, _sides(part, operations.loc[part["pair"]], groups)))
     most = max((len(frame) for _, _, frame in found), default=0)
@@ -85,7 +87,10 @@ def handovers(
 
 
 def _group(sends: pd.DataFrame, compute: iv.Intervals) -> Longs:
-    """Group number of each send: a new microbatch begins where the stage computed in between."""
+    """Group number of each send: a new microbatch begins where the stage computed in between.
+
+    An engine hands every microbatch on in equally many messages, so what most of them show decides.
+    """
     if (sends["microbatch"] >= 0).all():
         return np.unique(sends["microbatch"].to_numpy(), return_inverse=True)[1].astype(np.int64)
     begin, size = sends["begin_ns"].to_numpy(), sends["bytes"].to_numpy()
@@ -93,7 +98,13 @@ def _group(sends: pd.DataFrame, compute: iv.Intervals) -> Longs:
     around = np.maximum(np.concatenate(([0], between[:-1])), np.concatenate((between[1:], [0])))
     lone_pair = (len(between) == 1) & (between <= 0)
     within = (size[1:] == size[:-1]) & ((between < WITHIN * around) | lone_pair)
-    return np.concatenate(([0], np.cumsum(~within))).astype(np.int64)
+    groups = np.concatenate(([0], np.cumsum(~within))).astype(np.int64)
+    counts = np.bincount(np.bincount(groups))
+    messages = int(counts.argmax())
+    if counts[messages] < AGREEMENT * counts.sum() and messages > 1:
+        return groups
+    from_end = np.arange(len(groups))[::-1] // messages
+    return np.asarray(from_end[0] - from_end, dtype=np.int64)
 
 
 def _sides(sends: pd.DataFrame, receives: pd.DataFrame, groups: Longs) -> pd.DataFrame:
@@ -116,23 +127,18 @@ def _sides(sends: pd.DataFrame, receives: pd.DataFrame, groups: Longs) -> pd.Dat
     ).reset_index(drop=True)  # fmt: skip
 
 
-def phase_marks(trace: Trace, found: Sequence[Handover]) -> pd.DataFrame:
+def phase_marks(trace: Trace) -> pd.DataFrame:
     """When each batch showed itself and its phase: at_ns, phase; in order of time.
 
-    From stage spans or named ranges where the recording has them, else from the size of what the
-    stages hand on.
+    From stage spans or named ranges; empty where the recording has neither.
     """
     forward = trace.spans[trace.spans["kind"] == "forward"]
     if len(forward):
         marks = pd.DataFrame({"at_ns": forward["begin_ns"], "phase": forward["phase"].astype(object)})
-    elif named := [row for device in range(len(trace.run.devices)) for row in batches_of(trace, device)]:
-        marks = pd.DataFrame(
-            {"at_ns": [b for b, _, _ in named], "phase": [known.phase for _, _, known in named]}
-        )
     else:
-        sized = [handover.frame.assign(phase=_phase_by_size(handover.frame["bytes"])) for handover in found]
-        empty = pd.DataFrame({"send_begin": np.empty(0, dtype=np.int64), "phase": np.empty(0, dtype=object)})
-        marks = pd.concat([empty, *sized]).rename(columns={"send_begin": "at_ns"})[["at_ns", "phase"]]
+        named = [row for device in range(len(trace.run.devices)) for row in batches_of(trace, device)]
+        at = np.array([begin for begin, _, _ in named], dtype=np.int64)
+        marks = pd.DataFrame({"at_ns": at, "phase": [known.phase for _, _, known in named]})
     return marks.sort_values("at_ns", kind="stable", ignore_index=True)
 
 

@@ -90,6 +90,18 @@ def test_without_ranges_small_messages_are_decode_steps() -> None:
     for number, size in enumerate((BIG, BIG, SMALL)):
         at = number * 2000
         slices += [Slice(0, at, at + 1000), *handed_over(at + 1000, size), Slice(1, at + 1010, at + 1500)]
-    spans: pd.DataFrame = analyze(trace_of(slices)).spans
+    analysis = analyze(trace_of(slices))
+    spans: pd.DataFrame = analysis.spans
+    assert any(lost.what == "phases" for lost in analysis.lost)
     phases = spans[spans["kind"] == "forward"].drop_duplicates("microbatch")["phase"].tolist()
     assert phases == ["prefill", "prefill", "decode"]
+
+
+def test_a_stage_of_two_ranks_is_described_by_the_one_that_computes_most() -> None:
+    # GIVEN tensor parallel 2 in each of two stages, with rank 0 and rank 3 computing most
+    slices = [Slice(0, 0, 1000), Slice(1, 0, 990), Slice(2, 1010, 1490), Slice(3, 1010, 1500)]
+    for source, target in ((0, 2), (1, 3)):
+        slices += [send(source, target, 1000, 1004), recv(target, source, 1000, 1004)]
+    trace = trace_of(slices, devices=4)
+    assert [stage.devices for stage in analyze(trace).stages] == [(0, 1), (3, 2)]
+    assert (forwards(trace, 0), forwards(trace, 1)) == ([(0, 0, 1000)], [(0, 1010, 1500)])

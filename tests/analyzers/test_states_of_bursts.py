@@ -47,7 +47,6 @@ def test_a_quiet_time_of_just_the_gap_is_not_idle() -> None:
     assert "idle" in examined(play(Engine().program(TWO_PROMPTS)), idle_gap=155).totals(0)
 
 
-@pytest.mark.xfail(reason="messages with little compute between them are taken for one microbatch")
 def test_a_chunk_that_costs_little_does_not_hide_an_idle_time() -> None:
     # GIVEN three prompts of one chunk each, of which the last costs eleven times as much as the others
     steps = [Step((10, 10)), Step((10, 10), at=1000), Step((110, 110), at=2000)]

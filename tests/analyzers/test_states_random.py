@@ -43,7 +43,7 @@ def engines(draw: st.DrawFn, stages: int, width: int) -> Engine:
 @st.composite
 def prompts(draw: st.DrawFn, stages: int, at: int, decode_at: int) -> list[Step]:
     """Chunks of a prompt, then decode steps."""
-    costs = st.tuples(*[st.integers(5, 40)] * stages)
+    costs = st.tuples(*[st.integers(1, 40)] * stages)
     chunks = draw(st.lists(costs, min_size=1, max_size=4))
     prefill = [Step(cost, at=at, samples=number == len(chunks)) for number, cost in enumerate(chunks, 1)]
     return prefill + [decode(*cost, at=decode_at) for cost in draw(st.lists(costs, max_size=2))]
