@@ -41,8 +41,9 @@ class _Watch(MetaPathFinder):
         callback = self._callbacks.get(fullname)
         if callback is None:
             return None
-        for finder in sys.meta_path:
-            if finder is not self and (spec := finder.find_spec(fullname, path, target)) is not None:
+        # Those after this one only: another like it may watch the same module.
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            if (spec := finder.find_spec(fullname, path, target)) is not None:
                 _tell_when_loaded(spec, callback)
                 return spec
         return None

@@ -1,0 +1,155 @@
+"""Hooks set on an engine's functions tell what happens, change nothing, and never fail it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.collectors.programs import recorded, run_program
+
+ENGINE = """
+import contextlib
+
+LOG = []
+
+class Worker:
+    def run(self, number):
+        LOG.append(f"run {number}")
+        return number + 1
+
+@contextlib.contextmanager
+def context():
+    LOG.append("in")
+    yield 7
+    LOG.append("out")
+"""
+
+HOOKED = """
+sys.path.insert(0, os.environ["ENGINE"])
+from _bubblescope_inject.hooks import Hook, after, around, around_context, before, install
+told = []
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> dict[str, str]:
+    """The environment of a program that can import a made-up engine."""
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    (folder / "small_engine.py").write_text(ENGINE)
+    return {"ENGINE": str(folder)}
+
+
+def test_a_hook_is_set_when_its_module_is_imported_and_the_module_is_not_imported_for_it(
+    tmp_path: Path, engine: dict[str, str]
+) -> None:
+    process = recorded(
+        HOOKED
+        + """
+hook = Hook("run", "small_engine", ("Worker.gone", "Worker.run"), before(lambda *args: told.append(args[1:])))
+install([hook])
+assert "small_engine" not in sys.modules
+import small_engine
+assert small_engine.Worker().run(4) == 5
+assert told == [(4,)] and small_engine.LOG == ["run 4"]
+""",
+        tmp_path,
+        **engine,
+    )
+    assert process.facts["hook:run"][1] == '"small_engine:Worker.run"'
+
+
+def test_two_may_watch_the_same_module(tmp_path: Path, engine: dict[str, str]) -> None:
+    recorded(
+        HOOKED
+        + """
+from _bubblescope_inject.imports import after_import
+after_import({"small_engine": lambda module: told.append("first")})
+after_import({"small_engine": lambda module: told.append("second")})
+import small_engine
+assert sorted(told) == ["first", "second"], told
+""",
+        tmp_path,
+        **engine,
+    )
+
+
+def test_a_module_that_is_there_already_is_hooked_at_once(tmp_path: Path, engine: dict[str, str]) -> None:
+    recorded(
+        HOOKED
+        + """
+import small_engine
+install([Hook("run", "small_engine", ("Worker.run",), around(lambda *_: lambda result: told.append(result)))])
+assert small_engine.Worker().run(1) == 2
+assert told == [2]
+""",
+        tmp_path,
+        **engine,
+    )
+
+
+def test_a_context_is_what_lies_between_begin_and_end(tmp_path: Path, engine: dict[str, str]) -> None:
+    recorded(
+        HOOKED
+        + """
+import small_engine
+def begin():
+    small_engine.LOG.append("begin")
+    return lambda _: small_engine.LOG.append("end")
+install([Hook("context", "small_engine", ("context",), around_context(begin))])
+with small_engine.context() as value:
+    small_engine.LOG.append(value)
+assert small_engine.LOG == ["begin", "in", 7, "out", "end"], small_engine.LOG
+""",
+        tmp_path,
+        **engine,
+    )
+
+
+def test_a_hook_that_fails_is_counted_and_the_engine_does_not_notice(
+    tmp_path: Path, engine: dict[str, str]
+) -> None:
+    process = recorded(
+        HOOKED
+        + """
+import small_engine
+install([Hook("run", "small_engine", ("Worker.run",), around(lambda *_: 1 / 0))])
+assert small_engine.Worker().run(1) == 2
+""",
+        tmp_path,
+        **engine,
+    )
+    assert process.lost["refused"] == 1
+
+
+def test_what_the_engine_raises_goes_through(tmp_path: Path, engine: dict[str, str]) -> None:
+    done = run_program(
+        HOOKED
+        + """
+import small_engine
+install([Hook("run", "small_engine", ("Worker.run",), around(lambda *_: lambda result: told.append(result)))])
+try:
+    small_engine.Worker().run("no number")
+except TypeError:
+    assert told == []
+    sys.exit(7)
+""",
+        tmp_path,
+        **engine,
+    )
+    assert done.returncode == 7
+
+
+def test_a_missing_function_leaves_no_fact(tmp_path: Path, engine: dict[str, str]) -> None:
+    process = recorded(
+        HOOKED
+        + """
+import small_engine
+install([Hook("run", "small_engine", ("Worker.gone",), before(lambda *_: None))])
+recorder.fact("here", 1)
+""",
+        tmp_path,
+        **engine,
+    )
+    assert list(process.facts) == ["here"]
