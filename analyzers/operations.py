@@ -42,6 +42,7 @@ def operations(trace: Trace) -> Operations:
     rows["pair"] = UNKNOWN
     rows = _resolve_unnamed_peers(rows, len(trace.run.devices))
     lost = [*_pair_messages(rows), *_pair_collectives(rows), *_unseen_peers(trace, rows)]
+    rows = _over_when_received(rows)
     return Operations(rows[list(COLUMNS)], tuple(lost))
 
 
@@ -210,6 +211,20 @@ def _abstained(part: pd.DataFrame, why: str) -> Lost:
 
 def _edge(part: pd.DataFrame) -> str:
     return f"device {part['source'].iloc[0]} to {part['target'].iloc[0]}"
+
+
+def _over_when_received(rows: pd.DataFrame) -> pd.DataFrame:
+    """End the sends of stage spans no later than their receives end.
+
+    Sends are asynchronous: an engine may look only in its next step whether one is over.
+    """
+    sends = rows.index[(rows["kind"] == "send") & (rows["microbatch"] >= 0) & (rows["pair"] >= 0)]
+    received = rows["end_ns"].to_numpy()[rows.loc[sends, "pair"]]
+    out = rows.copy()
+    out.loc[sends, "end_ns"] = np.maximum(
+        rows.loc[sends, "begin_ns"], np.minimum(rows.loc[sends, "end_ns"], received)
+    )
+    return out
 
 
 def _pair_collectives(rows: pd.DataFrame) -> list[Lost]:

@@ -42,7 +42,7 @@ HOOKS = (
     Hook("receive done", _WORKER, ("AsyncIntermediateTensors.wait_for_comm",), after(work.received)),
     Hook("run", _V1, ("GPUModelRunner.execute_model",), before(work.sends_done)),
     Hook("run", _V2, ("GPUModelRunner.execute_model",), before(work.sends_done)),
-    Hook("receive", _GROUPS, ("GroupCoordinator.irecv_tensor_dict",), around(work.receive)),
+    Hook("receive", _GROUPS, ("GroupCoordinator.irecv_tensor_dict",), before(work.receive)),
     Hook("send", _GROUPS, ("GroupCoordinator.isend_tensor_dict",), before(work.send)),
     Hook("forward", _V1, ("GPUModelRunner._model_forward",), around(work.forward)),
     Hook("forward", _V2, ("set_forward_context",), around_context(work.forward)),

@@ -97,18 +97,17 @@ def sends_done(*_: Any, **__: Any) -> None:
             _worker.sends.pop().end()
 
 
-def receive(group: Any, *args: Any, **kwargs: Any) -> End | None:
+def receive(group: Any, *args: Any, **kwargs: Any) -> None:
     """Activations are asked for; `received` tells when they are there."""
-    if _worker is None or not _between_stages(group):
-        return None
-    sends_done()
-    span = _worker.receive = _worker.begin("recv", peer=_worker.number - 1)
-    return None if span is None else lambda result: _set_bytes(span, result[0])
+    if _worker is not None and _between_stages(group):
+        sends_done()
+        _worker.receive = _worker.begin("recv", peer=_worker.number - 1)
 
 
-def received(*_: Any, **__: Any) -> None:
-    """The activations are there."""
+def received(_: Any, activations: Any) -> None:
+    """The activations are there, also those parts that other ranks of the stage received."""
     if _worker is not None and _worker.receive is not None:
+        _worker.receive.bytes = _bytes(activations.tensors)
         _worker.receive.end()
         _worker.receive = None
 
@@ -197,10 +196,6 @@ def _between_stages(group: Any) -> bool:
 
 def _bytes(tensors: Any) -> int:
     return sum(t.numel() * t.element_size() for t in tensors.values() if hasattr(t, "element_size"))
-
-
-def _set_bytes(span: Span | DeviceSpan, tensors: Any) -> None:
-    span.bytes = _bytes(tensors)
 
 
 def _inner(model: Any) -> Any:
