@@ -58,7 +58,7 @@ def _crashes_triton(layers: Sequence[int]) -> bool:
 
 def _attention_backend(command: Sequence[str]) -> str | None:
     """As the command names it."""
-    for flag, value in zip(command, [*command[1:], ""], strict=True):
+    for flag, value in zip(command, (*command, "")[1:], strict=True):
         name, equals, same = flag.partition("=")
         if name in _ATTENTION_FLAGS:
             return same if equals else value

@@ -14,6 +14,11 @@ from bubblescope.analyzers.advice.occupancy import Longs
 from bubblescope.analyzers.advice.schedule import Schedule
 
 
+def lane_cells(schedule: Schedule) -> int:
+    """P × M: what the lanes of a schedule come to."""
+    return len(schedule.first) * int((schedule.last - schedule.opened() + 1).max())
+
+
 class Lanes:
     """P lanes of up to M microbatches on S stages; a shorter lane is filled up at its end.
 
@@ -22,8 +27,7 @@ class Lanes:
     """
 
     def __init__(self, model: CostModel, schedule: Schedule, layers: int) -> None:
-        columns = np.arange(len(schedule.opens))
-        opened = np.maximum.accumulate(np.where(schedule.opens, columns, 0))[schedule.first]
+        opened = schedule.opened()
         length = schedule.last - opened + 1
         place = np.arange(int(length.max()))
         there = place < length[:, np.newaxis]

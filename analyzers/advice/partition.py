@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bubblescope.analyzers.advice.cost import CostModel, Floats
-from bubblescope.analyzers.advice.lanes import Lanes
+from bubblescope.analyzers.advice.lanes import Lanes, lane_cells
 from bubblescope.analyzers.advice.occupancy import Flags
 from bubblescope.analyzers.advice.schedule import Schedule
 from bubblescope.analyzers.advice.simulator import simulate
@@ -128,10 +128,14 @@ class _Search:
 
     def exhaust(self) -> None:
         """Try every split that can be better, until it becomes too many."""
-        lanes = Lanes(self.model, self.schedule, sum(self.best))
+        stages, size, _ = self.busy.shape
+        cells = lane_cells(self.schedule)
+        self.numbers += _STORED * stages * size * cells
+        if self.numbers > MOST_NUMBERS:
+            return
+        lanes = Lanes(self.model, self.schedule, size - 1)
         promising = self._promising(lanes)
-        cells = int(promising.sum()) + _STORED * promising.shape[0] * promising.shape[1]
-        self.numbers += cells * lanes.release.size
+        self.numbers += int(promising.sum()) * cells
         if self.numbers <= MOST_NUMBERS:
             open_busy = np.where(promising, self.busy, np.inf)
             bounds = _Bounds(lanes, open_busy, _tails(lanes, promising), _busiest_after(open_busy))

@@ -21,6 +21,8 @@ from bubblescope.analyzers.results import Analysis, Recommendation
 WORST_ERROR = 0.2
 #: Larger models and pipelines are taken for damage.
 MOST_LAYERS, MOST_STAGES = 512, 64
+#: A stage that took less per layer than its twin, by a smaller share, is not spoken of.
+WORTH_SAYING = 0.01
 #: The search for the best split looks at so many prompts at most, spread over the recording.
 MOST_PROMPTS = 32
 
@@ -105,13 +107,12 @@ def _layers(analysis: Analysis) -> tuple[int, ...]:
 def _in_flight(facts: Mapping[str, Any]) -> int | None:
     """The engine's limit on batches in the pipeline, if a collector wrote it down."""
     value = facts.get("batches_in_flight")
-    return value if type(value) is int and value > 0 else None
+    return value if type(value) is int and 0 < value < 1 << 31 else None
 
 
 def _served_ns(found: Prefill, plan: Schedule) -> Floats:
     """(P,): from arrival to the last end on the last stage, as recorded."""
-    opened = np.maximum.accumulate(np.where(plan.opens, np.arange(len(plan.opens)), 0))[plan.first]
-    done = found.work.end_ns[-1, plan.last] - found.work.begin_ns[0, opened]
+    done = found.work.end_ns[-1, plan.last] - found.work.begin_ns[0, plan.opened()]
     return np.asarray(done - plan.arrival, dtype=np.float64)
 
 
@@ -187,14 +188,14 @@ def _left_out(case: _Case) -> tuple[str, ...]:
 def _remarks(analysis: Analysis, case: _Case, split: Split) -> list[str]:
     """What the advice takes for granted."""
     remarks = []
-    for stage, twin in enumerate(case.model.twin):
-        if twin != stage:
-            name = analysis.trace.run.devices[analysis.stages[stage].devices[0]].name
-            faster = _percent(1 - float(case.model.low[stage]))
-            remarks.append(
-                f"stage {stage} is taken to cost as much per layer as stage {twin}, the same {name} under "
-                f"full load (up to {faster} less while it waited)"
-            )
+    low = case.model.low
+    cooler = [stage for stage, twin in enumerate(case.model.twin) if low[stage] < low[twin] - WORTH_SAYING]
+    if cooler:
+        more = _percent(1 / min(float(low[stage]) for stage in cooler) - 1)
+        remarks.append(
+            f"a waiting device clocks higher: the layers of stage {', '.join(map(str, cooler))} are counted "
+            f"as on a busier device of the same type, up to {more} slower than recorded"
+        )
     if not split.proven:
         remarks.append("there are too many splits to try them all: a still better one may exist")
     if starts(analysis.trace.run, case.layers, split.layers) is None:

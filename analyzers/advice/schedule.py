@@ -48,6 +48,11 @@ class Schedule:
     last: Longs
     arrival: Floats
 
+    def opened(self) -> Longs:
+        """(P,): the first column of the stretch that each prompt is in."""
+        columns = np.arange(len(self.opens))
+        return np.asarray(np.maximum.accumulate(np.where(self.opens, columns, 0))[self.first])
+
     def only(self, prompts: Longs) -> tuple[Schedule, Longs]:
         """The same for some of the prompts, and which microbatches are left: those of their stretches."""
         stretch = np.cumsum(self.opens) - 1
@@ -74,7 +79,7 @@ class Schedule:
 
 
 def schedule(prefill: Prefill, hiccup_ns: Floats, in_flight: int | None) -> Schedule:
-    """The schedule of a recording. `in_flight` where the engine's limit is known, else it is inferred."""
+    """The schedule of a recording. in_flight: the engine's limit as it told, None where it did not."""
     begin, end = prefill.work.begin_ns.astype(np.float64), prefill.work.end_ns.astype(np.float64)
     start = np.concatenate([np.full(high - low, low) for low, high in prefill.stretches])
     opens = start == np.arange(len(start))
@@ -84,7 +89,7 @@ def schedule(prefill: Prefill, hiccup_ns: Floats, in_flight: int | None) -> Sche
 
     free = np.column_stack((np.full(len(end), -np.inf), end[:, :-1]))
     free[:, opens] = -np.inf
-    limit = in_flight or _limit(begin[0], end[-1], free[0], start, heads)
+    limit = _limit(begin[0], end[-1], free[0], start, heads, in_flight)
     there = np.vstack((_left(end[-1], start, limit), end[:-1]))
     launch, transfer = _medians(begin, free, there, heads)
 
@@ -118,14 +123,18 @@ def _left(last_end: Floats, start: Longs, limit: int | None) -> Floats:
     return left
 
 
-def _limit(first_begin: Floats, last_end: Floats, free: Floats, start: Longs, heads: Flags) -> int | None:
-    """The most that was ever in flight, if the first stage mostly waited for one of them to leave."""
+def _limit(
+    first_begin: Floats, last_end: Floats, free: Floats, start: Longs, heads: Flags, told: int | None
+) -> int | None:
+    """As the engine told, if the recording keeps to it; else the most that was ever in flight, if the
+    first stage mostly waited for one of them to leave."""
     ends = last_end.tolist()
-    in_flight = [
+    most = 1 + max(
         column - bisect_right(ends, begin, low, column)
         for column, (begin, low) in enumerate(zip(first_begin.tolist(), start.tolist(), strict=True))
-    ]
-    most = 1 + max(in_flight)
+    )
+    if told is not None and most <= told:
+        return told
     left = _left(last_end, start, most)
     held = np.isfinite(left) & ~heads
     waited = held & (left > free)

@@ -89,3 +89,22 @@ def test_a_hundred_layers_on_eight_stages_are_searched_to_the_end(prompts: int) 
     model, plan = case(3, 8, 25, prompts)
     found = best_split(model, plan, allowed_ranges(8, 100), (13, 13, 13, 13, 12, 12, 12, 12))
     assert found is not None and found.proven
+
+
+def test_an_endless_queue_is_too_much_to_try_every_split() -> None:
+    # GIVEN 300 prompts that follow each other without a gap
+    model, plan = case(3, 8, 49, 300, apart=False)
+    allowed = allowed_ranges(8, 100)
+    found = best_split(model, plan, allowed, (13, 13, 13, 13, 12, 12, 12, 12))
+    # THEN at least the split with the shortest busiest stage is found, and nothing is claimed
+    assert found is not None and not found.proven
+    times = model.times_ns(found.layers).sum(axis=1)
+    longer = [model.times_ns(other).sum(axis=1).max() for other in neighbours(found.layers)]
+    assert times.max() <= min(longer)
+
+
+def neighbours(split: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Those with one layer moved from one stage to another."""
+    moves = np.eye(len(split), dtype=int)
+    moved = [np.array(split) + one - other for one in moves for other in moves if (one != other).any()]
+    return [tuple(each.tolist()) for each in moved if each.min() >= 1]

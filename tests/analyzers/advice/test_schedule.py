@@ -64,8 +64,10 @@ def test_a_slow_host_is_no_limit() -> None:
     assert plan.launch_ns[0] == 30
 
 
-def test_a_limit_that_is_known_is_kept() -> None:
-    assert scheduled(recording(PIPELINED), limit=3).in_flight == 3
+def test_a_limit_that_the_engine_told_is_believed_if_it_kept_to_it() -> None:
+    # GIVEN at most two in the pipeline at once
+    assert scheduled(recording(PIPELINED), limit=2).in_flight == 2
+    assert scheduled(recording(PIPELINED), limit=1).in_flight is None
 
 
 def test_a_gap_that_nothing_explains_is_a_pause() -> None:
