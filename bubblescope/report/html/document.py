@@ -21,6 +21,7 @@ from bubblescope.report.html.scene import packed, scene
 from bubblescope.report.html.timeline import lanes, timeline_section
 from bubblescope.report.page import Page, Row
 from bubblescope.report.section import Line, Section, Table
+from bubblescope.trace.frames import UNKNOWN
 
 _LIBRARY = "plotly/plotly-basic.min.js"
 _SCRIPTS = ("scene.js", "words.js", "timeline.js", "page.js")
@@ -50,12 +51,13 @@ def to_html(analysis: Analysis, page: Page) -> bytes:
     cut = pieces(analysis, [lane.device for lane in shown])
     detail = levels(cut.table, analysis.window_ns[1] - analysis.window_ns[0])
     drawn = not cut.table.empty
-    timeline = (timeline_section(analysis, page, shown, detail[0].cell_ns),) if drawn else ()
+    numbered = bool((cut.table["microbatch"] != UNKNOWN).any())
+    timeline = timeline_section(analysis, page, shown, numbered, detail[0].cell_ns)
     body = element(
         "body",
         Html(_own("patterns.svg")),
         element("header", *_header(page)),
-        element("main", _verdict(page), *timeline, *_sections(analysis, page)),
+        element("main", _verdict(page), *((timeline,) if drawn else ()), *_sections(analysis, page)),
         element("footer", f"Bubblescope {__version__}. The timeline is drawn by plotly.js (MIT license)."),
         element(
             "script",

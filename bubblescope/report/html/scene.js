@@ -150,3 +150,12 @@ function partsOf(level, { low, high }) {
   }
   return Array.from(parts.values()).sort((a, b) => b.ns - a.ns);
 }
+
+/** How much of the height the state of a stretch fills, and how much of it lies below. */
+function bandOf(scene, level, stretch) {
+  const length = stretch.end - stretch.begin;
+  const own = scene.states.indexOf(stretch.state);
+  const parts = partsOf(level, stretch);
+  const sum = (chosen) => parts.filter(chosen).reduce((total, { ns }) => total + ns, 0) / length;
+  return { share: sum(({ state }) => state === own), below: sum(({ state }) => state < own) };
+}

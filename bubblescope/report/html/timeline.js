@@ -4,6 +4,8 @@ const OPTIONS = { displayModeBar: false, doubleClick: false, showTips: false };
 const EDGE = 18;
 const AXIS = 28;
 const GAP = 8;
+const LETTERS = 13;
+const PAPER = 610;
 const OPEN_ROW = 22;
 const MOST_OPEN_ROWS = 4;
 
@@ -75,8 +77,13 @@ function startTimeline(scene) {
       const text = stretchLabel(scene, level, stretch, (right - left) * scale);
       if (text === null) continue;
       const kind = found[stretch.state === "compute" ? "numbers" : "words"];
+      const { share, below } = bandOf(scene, level, stretch);
+      const half = LETTERS / 2 / scene.height;
+      if (share < 2 * half) continue;
+      // In the middle of the lane, or as near to it as the state is.
+      const middle = Math.min(Math.max(0.5, below + half), below + share - half);
       kind.x.push((left + right) / 2);
-      kind.y.push(top(stretch.lane) + scene.height / 2);
+      kind.y.push(top(stretch.lane) + scene.height * (1 - middle));
       kind.text.push(text);
     }
     return Object.entries(found).map(([uid, points]) => ({
@@ -102,7 +109,7 @@ function startTimeline(scene) {
   }
 
   function draw() {
-    wide = (printing ? Math.min(560, plot.clientWidth) : plot.clientWidth) - 2 * EDGE;
+    wide = (printing ? Math.min(PAPER, plot.clientWidth) : plot.clientWidth) - 2 * EDGE;
     // Half a view more on both sides, so that there is something to see while it is dragged.
     const margin = (view.to - view.from) / 2;
     const [from, to] = [Math.max(view.from - margin, 0), Math.min(view.to + margin, scene.window)];
@@ -120,7 +127,7 @@ function startTimeline(scene) {
 
   function mark(layer, kind, begin, end, from, height) {
     const [left, right] = [Math.max(toPixel(begin), EDGE), Math.min(toPixel(end), EDGE + wide)];
-    if (right <= left) return null;
+    if (right - left < (layer === opens ? 3 : 0.01)) return null;
     const box = document.createElement(layer === opens ? "button" : "div");
     box.className = kind;
     box.style.cssText = `left:${left}px;width:${Math.max(right - left, 2)}px;top:${from}px;height:${height}px`;

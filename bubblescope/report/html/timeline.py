@@ -31,7 +31,7 @@ _VENDOR = re.compile(r"\b(NVIDIA|GeForce) ")
 
 #: What each state means on the timeline.
 _WORDS = {
-    "compute": "runs kernels of a microbatch",
+    "compute": "runs kernels that are not communication",
     "starved": "waits for data that another stage has not begun to send",
     "blocked": "wants to send, and the other stage does not receive yet",
     "host": "has its input, but its own host has not launched the work",
@@ -77,8 +77,11 @@ def lane_height(lanes: int) -> int:
     return min(max(_HEIGHT // max(lanes, 1), _THINNEST), _THICKEST)
 
 
-def timeline_section(analysis: Analysis, page: Page, shown: Sequence[Lane], finest_ns: int) -> Html:
-    """finest_ns: what is shorter cannot be told apart however far one zooms; 0 for nothing."""
+def timeline_section(
+    analysis: Analysis, page: Page, shown: Sequence[Lane], numbered: bool, finest_ns: int
+) -> Html:
+    """numbered: microbatches are known. finest_ns: what is shorter cannot be told apart however far one
+    zooms; 0 for nothing."""
     height = lane_height(len(shown))
     names = (
         element("div", element("strong", lane.name), *_about(lane, height), title=", ".join(lane.about))
@@ -104,11 +107,11 @@ def timeline_section(analysis: Analysis, page: Page, shown: Sequence[Lane], fine
     return element(
         "section",
         element("div", element("h2", "Timeline"), _tools(analysis, page), class_="head"),
-        _READING,
+        element("p", _READING.format(_NUMBERED if numbered else "")),
         chart,
         element("p", id="detail", class_="quiet"),
-        *_limits(len(page.rows), finest_ns),
-        _legend(page),
+        *_limits(len(page.rows), len(analysis.requests), finest_ns),
+        _legend(page, numbered),
         _KEYS,
         element("div", id="tip", role="status", hidden=True),
         id="timeline",
@@ -120,11 +123,8 @@ def _about(lane: Lane, height: int) -> list[Html]:
     return [element("span", line) for line in lane.about[: 1 if height < _ROOMY else None]]
 
 
-_READING = element(
-    "p",
-    "Solid blocks are work: one colour and number per microbatch, the same on every stage. "
-    "Hatched, dotted or pale is time in which a GPU computes nothing.",
-)
+_READING = "Solid blocks are work{}. Hatched, dotted or pale is time in which a GPU computes nothing."
+_NUMBERED = ": one colour and number per microbatch, the same on every stage"
 
 _KEYS = element(
     "p",
@@ -179,7 +179,9 @@ def _jump(analysis: Analysis, kind: str, number: int, about: str, begin: int, en
         yield element("option", name + about, value=name, data_begin=begin, data_end=end)
 
 
-def _limits(lanes: int, finest_ns: int) -> Iterator[Html]:
+def _limits(lanes: int, requests: int, finest_ns: int) -> Iterator[Html]:
+    if requests > _MOST_JUMPS:
+        yield element("p", f"Of {requests} requests the {_MOST_JUMPS} slowest can be chosen.", class_="quiet")
     if lanes > MOST_LANES:
         yield element("p", f"The first {MOST_LANES} of {lanes} are drawn.", class_="quiet")
     if finest_ns:
@@ -191,15 +193,15 @@ def _limits(lanes: int, finest_ns: int) -> Iterator[Html]:
         yield element("p", words, code, class_="note")
 
 
-def _legend(page: Page) -> Html:
+def _legend(page: Page, numbered: bool) -> Html:
     items = (
-        element("li", _key(state), element("span", element("b", state), " ", _WORDS[state]))
+        element("li", _key(state, numbered), element("span", element("b", state), " ", _WORDS[state]))
         for state in page.states
     )
     return element("ul", *items, class_="legend")
 
 
-def _key(state: str) -> Html:
-    if state != "compute":
+def _key(state: str, numbered: bool) -> Html:
+    if state != "compute" or not numbered:
         return swatch(state, state[0].upper())
     return joined(swatch(f"batch{number}", str(number)) for number in range(3))
