@@ -9,6 +9,9 @@ from typing import Any
 LIMIT = 1 << 61
 
 _DECIMAL = re.compile(rb"\s*(-?)(\d{1,40})(?:\.(\d{1,40}))?(?:[eE]([+-]?\d{1,2}))?\s*\Z")
+#: So many digits of microseconds cannot reach LIMIT; factors by the number of decimals.
+_SHORT = 15
+_SCALE = (1000, 100, 10, 1)
 _INTEGER = re.compile(r"\s*-?\d{1,19}\s*", re.ASCII)
 
 
@@ -19,9 +22,10 @@ def nanoseconds(text: bytes) -> int | None:
     lies outside what int64 nanoseconds can hold.
     """
     whole, _, fraction = text.partition(b".")
-    digits = whole + fraction.ljust(3, b"0")
-    usual = whole and len(fraction) <= 3 and digits.isdigit() and len(digits) < 40
-    value = int(digits) if usual else _rounded(text.strip(b'"'), 3)
+    digits = whole + fraction
+    if 0 < len(whole) <= _SHORT and len(fraction) <= 3 and digits.isdigit():
+        return int(digits) * _SCALE[len(fraction)]
+    value = _rounded(text.strip(b'"'), 3)
     return value if value is not None and -LIMIT < value < LIMIT else None
 
 

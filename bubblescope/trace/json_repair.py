@@ -16,6 +16,8 @@ import msgspec
 _TOKEN = re.compile(
     rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\w.])[-+]?(?:nan|inf(?:inity)?)(?![\w.])', re.IGNORECASE | re.DOTALL
 )
+#: Such a word between a colon and what ends a value.
+_FIELD_NUMBER = re.compile(rb":\s*[-+]?(?:nan|inf(?:inity)?)(?P<end>\s*[,}])", re.IGNORECASE)
 _SUSPICIOUS = re.compile(rb"[\x00-\x1f]|\\u[dD][89a-fA-F]")
 _REPLACEMENT = "\ufffd"
 
@@ -39,6 +41,24 @@ def as_utf8(data: bytes) -> tuple[bytes, Repairs]:
     text = data.decode("utf-8", "replace")
     replaced = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
     return (text.encode(), Repairs(text=replaced)) if replaced else (data, Repairs())
+
+
+def without_bare_numbers(data: bytes) -> tuple[bytes, Repairs]:
+    """The JSON text with `inf` and `nan` as null where they certainly are values of a field.
+
+    Fast, for text with many of them: profilers write bandwidths so. `mended` finds the others.
+    """
+    data, repairs = as_utf8(data)
+
+    def missing(match: re.Match[bytes]) -> bytes:
+        before = data[max(0, match.start() - 2) : match.start()]
+        # A quote behind such a byte may open a string, or be part of one.
+        if len(before) < 2 or before[1:] != b'"' or before[:1] in b"\\:,[{ \t\r\n":
+            return match.group()
+        repairs.numbers += 1
+        return b":null" + match["end"]
+
+    return _FIELD_NUMBER.sub(missing, data), repairs
 
 
 def mended(data: bytes) -> tuple[bytes, Repairs]:

@@ -8,15 +8,16 @@ what can be mended is, and a broken event costs that event.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
 
-from bubblescope.trace.json_repair import Repairs, as_utf8, mended
+from bubblescope.trace.json_repair import Repairs, as_utf8, mended, without_bare_numbers
 from bubblescope.trace.json_window import (
     BETWEEN,
     BETWEEN_DOCUMENTS,
@@ -25,17 +26,24 @@ from bubblescope.trace.json_window import (
     through_value,
 )
 
+#: Blocks begin so small, and so much is walked event by event at a time: every error costs time in it.
 _FIRST_BLOCK = 1 << 16
 _BLOCK = 1 << 20
 #: An event longer than this is left out.
-_LONGEST_EVENT = 1 << 22
+_LONGEST_EVENT = 1 << 21
 #: A field around the events longer than this is left out.
 _LONGEST_FIELD = 1 << 26
 _MOST_DOCUMENTS = 1000
 #: So many broken elements and not one event: whatever it is, it is no list of events.
 _HOPELESS = 1000
+#: And so many broken events, or places tried behind them: the time that each takes is better saved.
+_MOST_BROKEN = 100_000
+#: An event's phase stands so near to its begin, or the event is not recognised behind a broken one.
+_NEAR = 1 << 10
 #: How many boundaries behind a broken event are tried to find the next good one.
 _MOST_RESUMPTIONS = 64
+#: More fields than this beside the events are a mistake.
+_MOST_FIELDS = 100_000
 #: Boundaries are looked for here first: in the last bytes of a block.
 _TAIL = 1 << 14
 _CLOSE = ord("]")
@@ -45,6 +53,8 @@ _CUT = "the file ends before its JSON does"
 _BOUNDARY = re.compile(rb"\}(?=\s*(?:,\s*\{|\]|,?\s*\Z))")
 #: A string that the text breaks off in.
 _OPEN_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*\\?\Z', re.DOTALL)
+#: How most writers begin an event.
+_EVENT = re.compile(rb'\{\s*"ph"\s*:')
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
 #: Which of the last boundaries are tried: the last, then ever further back.
 _TRIES = (1, 2, 4, 8, 16, 32)
@@ -97,13 +107,15 @@ class Damage:
     broken: events left out, the first of them at `broken_at`.
     field: where a field beside the events made no sense, so that it and its neighbours are lost.
     cut: where reading ended although more should have come, and why.
+    tries: how many places were looked at to find good events behind broken ones.
     """
 
-    repairs: Repairs = field(default_factory=Repairs)
+    repairs: Repairs = dataclasses.field(default_factory=Repairs)
     broken: int = 0
     broken_at: int = 0
     field: int | None = None
     cut: tuple[int, str] | None = None
+    tries: int = dataclasses.field(default=0, compare=False)
 
     def leave_out(self, offset: int) -> None:
         self.broken_at = self.broken_at if self.broken else offset
@@ -143,9 +155,11 @@ def read_json(window: Window, damage: Damage, block: int = _BLOCK) -> Iterator[I
 
 def _object(window: Window, damage: Damage, block: int) -> Iterator[Item]:
     """The fields of an object whose brace is behind us, through its closing brace."""
+    fields = 0
     while (first := window.peek(BETWEEN)) != b"}":
-        if not first:
-            raise MalformedError(_CUT)
+        fields += 1
+        if not first or fields > _MOST_FIELDS:
+            raise MalformedError("too many fields" if first else _CUT)
         begin = window.offset
         try:
             key = window.key()
@@ -170,25 +184,27 @@ def _events(window: Window, damage: Damage, block: int, may_stay_open: bool) -> 
 
     The Chrome format lets a bare list end without its bracket.
     """
-    size = min(_FIRST_BLOCK, block)
+    small = size = needed = min(_FIRST_BLOCK, block)
     none_yet = True
     while (first := window.peek(BETWEEN)) != b"]":
         if not first and may_stay_open:
             return
         if not first:
             raise MalformedError(_CUT)
-        window.fill(size)
         events = _block(window, size, damage)
+        if events is None and size > needed:
+            size = needed  # what is wrong may stand behind a good part
+            continue
         if events is None:
             events = _walk(window, size, damage)
         if events is not None:
             none_yet = none_yet and not events
-            if none_yet and damage.broken > _HOPELESS:
-                raise MalformedError("a list that holds no events")
             yield events
-            size = min(2 * size, max(size, block))
+            if max(damage.broken, damage.tries) > (_HOPELESS if none_yet else _MOST_BROKEN):
+                raise MalformedError("too many broken events")
+            size, needed = min(2 * size, max(size, block)), small
         elif size < _LONGEST_EVENT:
-            size *= 2
+            size = needed = 2 * size
         else:
             damage.leave_out(window.offset)
             window.value(0)
@@ -198,8 +214,10 @@ def _events(window: Window, damage: Damage, block: int, may_stay_open: bool) -> 
 def _block(window: Window, size: int, damage: Damage) -> list[Event] | None:
     """The events of the block up to a boundary that proves right, or None."""
     chunk = window.head(size)
-    for end in _boundaries(chunk):
-        body, repairs = as_utf8(chunk[:end])
+    ends = _boundaries(chunk)
+    attempts = [(as_utf8, end) for end in ends] + [(without_bare_numbers, end) for end in ends[:1]]
+    for mend, end in attempts:
+        body, repairs = mend(chunk[:end])
         events = _decoded(body)
         if events is not None:
             window.position += end
@@ -232,13 +250,16 @@ def _walk(window: Window, size: int, damage: Damage) -> list[Event] | None:
     events: list[Event] = []
     place = 0
     while (begin := _next(chunk, place)) < len(chunk) and chunk[begin] != _CLOSE:
-        end, readable = _element_end(chunk, text, begin)
+        tries = damage.tries
+        end, readable = _element_end(chunk, text, begin, damage)
         if end is None or (not readable and not last and len(chunk) - begin < _TAIL):
             break
         found = _mended_events(chunk[begin:end], damage)
         if found is None:
             damage.leave_out(window.offset + begin)
-        events += found or []
+        else:
+            damage.tries = tries
+            events += found
         place = end
     if not place and last:
         raise MalformedError("the file ends inside an event")
@@ -251,7 +272,7 @@ def _next(chunk: bytes, place: int) -> int:
     return match.end() if match else place
 
 
-def _element_end(chunk: bytes, text: str, begin: int) -> tuple[int | None, bool]:
+def _element_end(chunk: bytes, text: str, begin: int, damage: Damage) -> tuple[int | None, bool]:
     """Where the element of the list ends, and whether it is well formed up to there."""
     try:
         return _scanner.raw_decode(text, begin)[1], True
@@ -260,25 +281,36 @@ def _element_end(chunk: bytes, text: str, begin: int) -> tuple[int | None, bool]
         return end if whole else None, False
     except json.JSONDecodeError as error:
         torn = _OPEN_STRING.match(chunk, error.pos)
-        return None if torn else _resumption(chunk, text, error.pos), False
+        return None if torn else _resumption(chunk, text, error.pos, damage), False
 
 
-def _resumption(chunk: bytes, text: str, broken: int) -> int | None:
-    """The end of a broken event: the first boundary that an event follows, or the list's end."""
+def _resumption(chunk: bytes, text: str, broken: int, damage: Damage) -> int | None:
+    """The end of a broken event: the first boundary that an event follows, or the list's end.
+
+    Where many boundaries prove to be none all of them are passed over, so that each is tried once.
+    """
     otherwise = None
+    tries = 0
     for match in islice(_BOUNDARY.finditer(chunk, broken), _MOST_RESUMPTIONS):
+        tries += 1
+        damage.tries += 1
         begin = _next(chunk, match.end())
-        if chunk[begin : begin + 1] != b"{":
-            closes = chunk[begin : begin + 1] == b"]"
-            otherwise = otherwise or (match.end() if closes else None)
-            continue
-        try:
-            value = _scanner.raw_decode(text, begin)[0]
-        except (ValueError, RecursionError):
-            continue
-        if "ph" in value:
+        if _EVENT.match(chunk, begin):
             return match.end()
-    return otherwise
+        if chunk[begin : begin + 1] == b"]":
+            otherwise = otherwise or match.end()
+        elif chunk[begin : begin + 1] == b"{" and _holds_event(text, begin):
+            return match.end()
+    return match.end() if otherwise is None and tries == _MOST_RESUMPTIONS else otherwise
+
+
+def _holds_event(text: str, begin: int) -> bool:
+    if text.find('"ph"', begin, begin + _NEAR) < 0:
+        return False
+    try:
+        return "ph" in _scanner.raw_decode(text, begin)[0]
+    except (ValueError, RecursionError):
+        return False
 
 
 def _mended_events(body: bytes, damage: Damage) -> list[Event] | None:

@@ -150,7 +150,7 @@ class Part:
         self.uncategorised = self.uncategorised and not any(event.cat for event in slices)
         self.on_device = self.on_device or any(0 <= code < DEVICE_CODES for code in codes)
         whole: list[Event] = []
-        begins, ends = self._columns["begin_ns"], self._columns["end_ns"]
+        begins, ends, kept = (self._columns[name] for name in ("begin_ns", "end_ns", "code"))
         for event, code in zip(slices, codes, strict=True):
             if code >= HOST_OP and not self._has_room(code):
                 continue
@@ -167,6 +167,7 @@ class Part:
                 whole.append(event)
                 begins.append(begin)
                 ends.append(begin + duration)
+                kept.append(code)
         self._add_facts(whole)
 
     def _has_room(self, code: int) -> bool:
@@ -174,12 +175,11 @@ class Part:
         return not self.on_device and (code == OTHER or self.host_ops <= MOST_HOST_OPS)
 
     def _add_facts(self, slices: list[Event]) -> None:
-        """Fill the columns beside the times."""
+        """Fill the columns beside times and codes."""
         columns, lanes, names = self._columns, self.lanes, self.names
         arguments = _decoded_arguments([event.args for event in slices])
         columns["lane"].extend([lanes.setdefault((e.pid, e.tid), len(lanes)) for e in slices])
         columns["name"].extend([names.setdefault(e.name, len(names)) for e in slices])
-        columns["code"].extend([_CODES.get(e.cat, OTHER) for e in slices])
         columns["correlation"].extend([_number(a.correlation) for a in arguments])
         columns["bytes"].extend([_number(a.bytes) for a in arguments])
         columns["message"].extend([UNKNOWN if a.collective is None else self._message(a) for a in arguments])

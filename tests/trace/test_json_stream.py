@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -249,3 +250,39 @@ def test_a_long_list_of_something_else_is_given_up_early() -> None:
     assert events(found) == []
     assert damage.broken < 50_000
     assert damage.cut is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + '{"ph":},' * 100_000,
+        "[" + '{"ph":"X"},{"' * 50_000,
+        "[" + "{}},{" * 150_000,
+        '[{"a":' + "}]" * 300_000,
+        "[" + '"' * 500_000,
+        '[{"ph":"' + "\\" * 500_001,
+        '{"traceEvents":[{"ph":"X","args":' + '{"a":' * 100_000,
+        "{" + ",".join(f'"k{i}":1' for i in range(150_000)) + "}",
+        '{"' + "k" * 500_000 + '":1}',
+        " " * 500_000,
+    ],
+    ids=lambda text: text[:16],
+)
+def test_hostile_text_is_done_with_in_time_linear_in_it(text: str) -> None:
+    # WHEN twice as much of it is read, THEN it takes less than four times as long, or no time at all
+    def seconds(content: str) -> float:
+        begin = time.process_time()
+        items(content.encode())
+        return time.process_time() - begin
+
+    assert seconds(text * 2) < 0.5 + 4 * seconds(text)
+
+
+def test_fields_that_are_missing_numbers_are_read_by_the_block() -> None:
+    # Profilers write bandwidths so; each event alone would take many times as long.
+    event = '{"ph":"X","cat":"gpu_memset","name":"Memset: nan, inf","args":{"bytes":1,"GB/s":inf}}'
+    found, damage = items(f"[{','.join([event] * 1000)}]".encode())
+    assert len(events(found)) == 1000
+    assert len([item for item in found if isinstance(item, list)]) < 5
+    assert names(found)[0] == "Memset: nan, inf"
+    assert damage == Damage(json_stream.Repairs(numbers=1000))
