@@ -1,7 +1,8 @@
-"""What recording costs: one event, and the embedded engine's time to first token.
+"""What recording costs: one event, and the embedded engine's time to first token and CPU seconds.
 
 The engine runs with and without recording in turn, so that a machine that grows slower or faster
-meanwhile counts for both; each pair gives one ratio. `--pairs N` for more of them.
+meanwhile counts for both; each pair gives one ratio. `--pairs N` for more of them. On a machine
+that does other work too, the CPU seconds tell more than the times.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Of Student's t for 95 % on both sides, by degrees of freedom.
@@ -39,20 +41,34 @@ print(*(min(timeit.repeat(f, number=number, repeat=9)) / number * 1e9 for f in (
 """
 
 
+class Run(NamedTuple):
+    """Seconds to the first tokens of all measured requests, seconds of CPU, and spans recorded."""
+
+    prefill: float
+    cpu: float
+    spans: int
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=8, help="pairs of runs of the engine (8)")
-    pairs = parser.parse_args().pairs
     with tempfile.TemporaryDirectory() as folder:
         span_ns, lines_ns = event_costs(Path(folder))
         print(f"a span, begin and end: {span_ns:.0f} ns, {span_ns / lines_ns:.2f} of two lines of JSON")
-        ratios = []
-        for pair in range(pairs):
-            first = pair % 2 == 1
-            seconds = {recorded: prefill(Path(folder), recorded) for recorded in (first, not first)}
-            ratios.append(seconds[True] / seconds[False])
-            print(f"pair {pair + 1}: {seconds[False]:.3f} s without, {seconds[True]:.3f} s with recording")
-    print(interval([ratio - 1 for ratio in ratios]))
+        pairs = []
+        for number in range(parser.parse_args().pairs):
+            first = number % 2 == 1
+            runs = {recorded: run(Path(folder), recorded) for recorded in (first, not first)}
+            pairs.append((runs[False], runs[True]))
+            print(f"pair {number + 1}: without {shown(runs[False])}, with recording {shown(runs[True])}")
+    spans, cpu = pairs[-1][1].spans, pairs[-1][1].cpu
+    print(f"the {spans} spans of a run alone: {spans * span_ns / 1e9 / cpu:.3%} of its CPU seconds")
+    print("time to first token:", interval([b.prefill / a.prefill - 1 for a, b in pairs]))
+    print("CPU seconds:", interval([b.cpu / a.cpu - 1 for a, b in pairs]))
+
+
+def shown(run: Run) -> str:
+    return f"{run.prefill:.3f} s ({run.cpu:.2f} s of CPU)"
 
 
 def event_costs(folder: Path) -> tuple[float, float]:
@@ -75,20 +91,12 @@ def event_costs(folder: Path) -> tuple[float, float]:
     return span_ns, lines_ns
 
 
-def prefill(folder: Path, recorded: bool) -> float:
-    """Seconds to the first tokens of all measured requests of one run of the engine."""
-    record = [
-        "-m",
-        "bubblescope",
-        "record",
-        "--force",
-        "-o",
-        str(folder / "trace.json.gz"),
-        "--",
-        sys.executable,
-    ]
+def run(folder: Path, recorded: bool) -> Run:
+    """Run the engine once; the launcher's own work is not counted."""
+    engine = ["sh", "-c", '"$0" -m bubblescope.demo; times >&2', sys.executable]
+    record = [sys.executable, "-m", "bubblescope", "record", "--force", "-o", str(folder / "t.json.gz"), "--"]
     told = subprocess.run(
-        [sys.executable, *(record if recorded else []), "-m", "bubblescope.demo"],
+        [*(record if recorded else []), *engine],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -96,21 +104,22 @@ def prefill(folder: Path, recorded: bool) -> float:
         check=True,
     )
     ttft = {int(number): int(ms) for number, ms in re.findall(r"request (\d+): TTFT (\d+) ms", told.stderr)}
-    return sum(ms for number, ms in ttft.items() if number > 0) / 1000
+    of_children = [line for line in told.stderr.splitlines() if re.fullmatch(r"\d+m\S+s \d+m\S+s", line)][-1]
+    cpu = sum(int(m) * 60 + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", of_children))
+    spans = re.search(r"bubblescope: (\d+) spans", told.stderr)
+    prefill = sum(ms for number, ms in ttft.items() if number > 0) / 1000
+    return Run(prefill, cpu, int(spans[1]) if spans else 0)
 
 
 def interval(overheads: list[float]) -> str:
-    """Mean and 95 % interval in words."""
+    """Mean overhead and its 95 % interval in words."""
     count = len(overheads)
     mean = statistics.fmean(overheads)
     if count < 2:
-        return f"overhead on the time to first token: {mean:+.2%}, from one pair"
+        return f"{mean:+.2%}, from one pair"
     t = T_95[max(degrees for degrees in T_95 if degrees < count)]
     half = t * statistics.stdev(overheads) / math.sqrt(count)
-    return (
-        f"overhead on the time to first token: {mean:+.2%}, "
-        f"95 % interval {mean - half:+.2%} to {mean + half:+.2%}, {count} pairs"
-    )
+    return f"{mean:+.2%}, 95 % interval {mean - half:+.2%} to {mean + half:+.2%}, {count} pairs"
 
 
 if __name__ == "__main__":
