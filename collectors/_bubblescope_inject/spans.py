@@ -99,6 +99,7 @@ class Span:
                 monotonic_ns(), self.tokens, self.prefix, stage.layer_begin, stage.layer_end, stage.number,
                 self.peer, _KIND_NUMBERS[self.kind], _PHASE_NUMBERS[self.phase], _HOST_CLOCK, SPAN, COMPLETE,
             )  # fmt: skip
+            self._file = None  # a second end changes nothing
             if stage.ranges is not None:
                 stage.ranges.end(self._range)
         except Exception as error:

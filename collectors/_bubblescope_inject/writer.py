@@ -83,10 +83,11 @@ class Writer:
         return stage[-1]
 
     def add_fact(self, name: str, value: str) -> None:
-        """Write a fact, JSON, and keep it for the files to come."""
-        if len(self._facts) < MOST_FACTS or name in self._facts:
-            fact = self._facts[name] = (time.monotonic_ns(), value)
-            self._declare(lambda file: _put_fact(file, name, *fact))
+        """Write a fact, JSON, and keep it for the files to come. Raises ValueError if they are too many."""
+        if len(self._facts) >= MOST_FACTS and name not in self._facts:
+            raise ValueError(f"more than {MOST_FACTS} facts")
+        fact = self._facts[name] = (time.monotonic_ns(), value)
+        self._declare(lambda file: _put_fact(file, name, *fact))
 
     def next_file(self, full: SpoolFile) -> SpoolFile:
         """The file after a full one, opened by the first thread that asks; raises NoRoomError."""

@@ -57,6 +57,21 @@ def test_a_span_may_begin_and_end_in_different_threads(tmp_path: Path) -> None:
     assert len(process.open_spans) == 0
 
 
+def test_a_second_end_changes_nothing(tmp_path: Path) -> None:
+    process = recorded(
+        """
+        with recorder.stage(0).span("forward", microbatch=1) as span:
+            span.end()
+            recorder.fact("ended_before", time.monotonic_ns())
+            span.microbatch = 2
+        """,
+        tmp_path,
+    )
+    (span,) = process.spans
+    assert span["microbatch"] == 1
+    assert span["end_ns"] <= int(process.facts["ended_before"][1])
+
+
 def test_instants_counters_requests_and_facts(tmp_path: Path) -> None:
     process = recorded(
         """
@@ -139,6 +154,7 @@ def test_importing_it_loads_only_the_standard_library() -> None:
         "recorder.fact('x', object())",
         "recorder.fact('x', float('nan'))",
         "recorder.fact('x', 'y' * 70_000)",
+        "[recorder.fact(str(number), number) for number in range(257)]",
         "recorder.stage(2**40)",
         "recorder.stage('first')",
     ],
