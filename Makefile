@@ -32,8 +32,12 @@ bench: $(INSTALLED)
 	@set -e; for script in $(sort $(wildcard benchmarks/*.py)); do \
 		echo "== $$script"; $(BIN)/python "$$script"; done
 
+# The engines that tests run, each in a folder of its own. What is there already is left alone.
+ENGINES := $(or $(BUBBLESCOPE_ENGINES),$(HOME)/.cache/bubblescope/engines)
+
 engines:
-	@echo "No engine is installed: reading recordings needs none."
+	@set -e; for script in $(sort $(wildcard engines/*.sh)); do \
+		"$$script" "$(ENGINES)/$$(basename "$$script" .sh)"; done
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
