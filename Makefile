@@ -16,7 +16,7 @@ INSTALLED_DEV := $(VENV)/installed-dev
 .PHONY: demo test lint bench engines clean
 
 demo: $(INSTALLED)
-	$(BIN)/bubblescope report sample_traces/vllm_h200x2_27_9
+	$(BIN)/python -m bubblescope.demo.advised out
 
 test: lint
 	$(BIN)/python -m pytest --cov
