@@ -35,7 +35,7 @@ def main(folder: Path) -> int:
 
 def comparison(advice: dict[str, Any], after: dict[str, Any]) -> str:
     """What was measured, predicted, and measured again, as a small table in milliseconds."""
-    rows = [("", "as it was", "predicted", "measured")]
+    rows: list[tuple[str, ...]] = [("", "as it was", "predicted", "measured")]
     for name, key in (("prefill on the devices", "makespan_ns"), ("time to first token", "ttft_ns")):
         figures = (advice[key], advice[f"predicted_{key}"], after[key])
         rows.append((name, *("-" if ns is None else f"{ns / 1e6:.0f} ms" for ns in figures)))
