@@ -12,6 +12,7 @@ import pytest
 
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Analysis
+from bubblescope.report.html.detail import MOST_DRAWN
 from bubblescope.report.html.document import to_html
 from bubblescope.report.page import page
 from bubblescope.trace.model import Trace
@@ -121,7 +122,7 @@ def test_an_hour_is_drawn_at_a_level_of_detail_and_says_so(chromium: Browser, pa
     drawn = (
         "document.getElementById('plot').data.filter((each) => each.fill).map((each) => each.x.length / 5)"
     )
-    assert 0 < sum(chromium.run(drawn)) <= 9000
+    assert 0 < sum(chromium.run(drawn)) <= MOST_DRAWN
     assert pages["an hour"].stat().st_size <= 6_000_000
 
 

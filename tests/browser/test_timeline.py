@@ -152,3 +152,16 @@ def test_colours_follow_the_system_and_the_button(chromium: Browser, vllm: Path)
     chromium.click("#theme")
     assert brightness() > 200
     assert chromium.text("#theme") == "Dark colours"
+
+
+def test_an_old_browser_shows_all_but_the_timeline_and_says_why(chromium: Browser, vllm: Path) -> None:
+    script = {"source": "delete window.DecompressionStream"}
+    added = chromium.devtools("Page.addScriptToEvaluateOnNewDocument", script)
+    try:
+        chromium.devtools("Page.navigate", {"url": vllm.as_uri()})
+        chromium.wait("document.getElementById('trouble') && !document.getElementById('trouble').hidden")
+        assert "cannot be drawn" in chromium.text("#trouble")
+        assert "Stage 1 waited for stage 0 to compute" in chromium.text("main")
+    finally:
+        chromium.devtools("Page.removeScriptToEvaluateOnNewDocument", added)
+        chromium.console()

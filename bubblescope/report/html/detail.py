@@ -17,7 +17,7 @@ Longs = npt.NDArray[np.int64]
 #: The finest level of a page has at most so many pieces, for its size and the time to load it.
 MOST = 150_000
 #: A browser draws so many at once without making people wait; the coarsest level has no more.
-MOST_DRAWN = 9_000
+MOST_DRAWN = 7_000
 #: Cells of the coarsest level, unless that would be too many pieces: each about two pixels.
 _COARSEST_CELLS = 512
 #: A level is kept where it has fewer pieces than this share of the next finer one.

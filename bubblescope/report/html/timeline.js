@@ -130,7 +130,8 @@ function startTimeline(scene) {
     if (right - left < (layer === opens ? 3 : 0.01)) return null;
     const box = document.createElement(layer === opens ? "button" : "div");
     box.className = kind;
-    box.style.cssText = `left:${left}px;width:${Math.max(right - left, 2)}px;top:${from}px;height:${height}px`;
+    const width = Math.max(right - left, 2);
+    box.style.cssText = `left:${left}px;width:${width}px;top:${from}px;height:${height}px`;
     layer.append(box);
     return box;
   }
@@ -140,7 +141,8 @@ function startTimeline(scene) {
     if (!box) return;
     const room = toPixel(Math.min(end, view.to)) - toPixel(Math.max(begin, view.from)) - 8;
     box.title = text;
-    box.textContent = [text, value, value.replace(/\D+/, "")].find((words) => 6.8 * words.length <= room) || "";
+    const forms = [text, value, value.replace(/\D+/, "")];
+    box.textContent = forms.find((form) => 6.8 * form.length <= room) || "";
     box.tabIndex = -1;
     box.addEventListener("click", () => choose(value));
   }
@@ -169,7 +171,7 @@ function startTimeline(scene) {
     const chosen = stretchAt(place);
     tip.hidden = !chosen;
     if (!chosen) return;
-    const lines = stretchWords(scene, level, chosen);
+    const lines = stretchWords(scene, level, chosen, view);
     tip.replaceChildren(...lines.map((line, nth) => {
       const row = document.createElement(nth ? "div" : "strong");
       row.textContent = line;
@@ -238,7 +240,9 @@ function startTimeline(scene) {
     event.preventDefault();
     keys[event.key]();
   });
-  chart.addEventListener("mousemove", (event) => look(event.buttons ? null : placeOf(event), event.clientX, event.clientY));
+  chart.addEventListener("mousemove", (event) => {
+    look(event.buttons ? null : placeOf(event), event.clientX, event.clientY);
+  });
   chart.addEventListener("mouseleave", () => look(null));
   chart.addEventListener("blur", () => look(null));
   chart.addEventListener("dblclick", actions.all);

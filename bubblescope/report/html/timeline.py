@@ -109,6 +109,8 @@ def timeline_section(
         element("div", element("h2", "Timeline"), _tools(analysis, page), class_="head"),
         element("p", _READING.format(_NUMBERED if numbered else "")),
         chart,
+        element("noscript", element("p", "The timeline needs JavaScript; all else is here.", class_="note")),
+        element("p", _TROUBLE, id="trouble", class_="note", hidden=True),
         element("p", id="detail", class_="quiet"),
         *_limits(len(page.rows), len(analysis.requests), finest_ns),
         _legend(page, numbered),
@@ -123,6 +125,10 @@ def _about(lane: Lane, height: int) -> list[Html]:
     return [element("span", line) for line in lane.about[: 1 if height < _ROOMY else None]]
 
 
+_TROUBLE = (
+    "The timeline cannot be drawn: this browser lacks something that those of 2024 and newer have. "
+    "All else on this page is complete."
+)
 _READING = "Solid blocks are work{}. Hatched, dotted or pale is time in which a GPU computes nothing."
 _NUMBERED = ": one colour and number per microbatch, the same on every stage"
 

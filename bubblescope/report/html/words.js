@@ -60,17 +60,20 @@ function blameWords(scene, state, blame) {
   return scene.blames.length && WAITING.includes(scene.states[state]) ? "for other reasons" : null;
 }
 
-/** Everything known about a stretch: the first line is its title. */
-function stretchWords(scene, level, stretch) {
+/** Everything known about a stretch, as far as it is in view: the first line is its title. */
+function stretchWords(scene, level, stretch, view) {
   const [length, parts] = [stretch.end - stretch.begin, partsOf(level, stretch)];
   const told = parts.filter(({ ns }, nth) => nth === 0 || ns / length >= 0.005);
   const lines = told.map(({ state, blame, ns }) => {
     const share = parts.length > 1 ? `${percent(ns / length)} ${scene.states[state]}, ${duration(ns)}` : null;
     return [share, blameWords(scene, state, blame)].filter(Boolean).join(": ");
   });
+  const cut = (stretch.begin <= view.from && view.from > 0)
+    || (stretch.end >= view.to && view.to < scene.window);
   const pieces = level.count.slice(stretch.low, stretch.high).reduce((sum, count) => sum + count, 0);
+  const mostly = parts[0].ns / length < 0.95 ? "mostly " : "";
   return [
-    `${scene.lanes[stretch.lane]}: ${stretch.state}, ${duration(length)}`,
+    `${scene.lanes[stretch.lane]}: ${mostly}${stretch.state}, ${duration(length)}${cut ? " in view" : ""}`,
     batchWords(scene, stretch.batch),
     ...lines,
     `from ${clock(scene, stretch.begin, 1000)} to ${clock(scene, stretch.end, 1000)}`,
