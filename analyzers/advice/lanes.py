@@ -23,7 +23,8 @@ class Lanes:
     """P lanes of up to M microbatches on S stages; a shorter lane is filled up at its end.
 
     release: (P, M), when each may begin on the first stage. Of the limit on what is in flight only the
-    least that it costs is counted: all times here are at most those of the simulator.
+    least that it costs is counted, of waiting for a later stage nothing: all times here are at most
+    those of the simulator.
     """
 
     def __init__(self, model: CostModel, schedule: Schedule, layers: int) -> None:

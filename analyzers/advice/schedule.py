@@ -20,6 +20,10 @@ PAUSE_SHARE = 0.02
 #: A limit on what is in flight is believed if it explains this share of the first stage's begins, and
 #: leaves unexplained at most this share of its gaps.
 LIMIT_SHARE, GAP_LEFT = 0.5, 0.5
+#: What a stage made last but one is taken when the next stage has ended the microbatch before that.
+_HANDED_OVER = 2
+#: A stage that waits for the next to take its output never, but for so few begins, goes on before.
+_KEPT_TO = 0.95
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Schedule:
     transfer_ns: (S,), from the end on the stage before to the begin on this one; for the first stage
         from the end, on the last, of the microbatch that had to leave before.
     in_flight: how many microbatches may be in the pipeline; None without a limit.
+    handover_ns: (S,), where a stage goes on only once the next has taken what it made: from when the
+        next is free to take it to the begin; -inf where nothing shows that it waits.
     first, last, arrival: (P,), columns of each prompt, and when it was there to be begun.
     """
 
@@ -44,6 +50,7 @@ class Schedule:
     launch_ns: Floats
     transfer_ns: Floats
     in_flight: int | None
+    handover_ns: Floats
     first: Longs
     last: Longs
     arrival: Floats
@@ -65,6 +72,7 @@ class Schedule:
             launch_ns=self.launch_ns,
             transfer_ns=self.transfer_ns,
             in_flight=self.in_flight,
+            handover_ns=self.handover_ns,
             first=np.searchsorted(columns, self.first[prompts]),
             last=np.searchsorted(columns, self.last[prompts]),
             arrival=self.arrival[prompts],
@@ -89,11 +97,16 @@ def schedule(prefill: Prefill, hiccup_ns: Floats, in_flight: int | None) -> Sche
 
     free = np.column_stack((np.full(len(end), -np.inf), end[:, :-1]))
     free[:, opens] = -np.inf
-    limit = _limit(begin[0], end[-1], free[0], start, heads, in_flight)
-    there = np.vstack((_left(end[-1], start, limit), end[:-1]))
-    launch, transfer = _medians(begin, free, there, heads)
+    there = np.vstack((np.full(len(start), -np.inf), end[:-1]))
+    taken = np.vstack([_left(of_next, start, _HANDED_OVER) for of_next in end[1:]] + [there[0]])
+    handover = _handover(begin, np.maximum(free, there), taken, heads)
+    taken += handover[:, np.newaxis]
+    limit = _limit(begin[0], end[-1], np.maximum(free, taken)[0], start, heads, in_flight)
+    there[0] = _left(end[-1], start, limit)
+    launch, transfer = _medians(begin, free, there, taken, heads)
 
     expected = np.maximum(free + launch[:, np.newaxis], there + transfer[:, np.newaxis])
+    expected = np.maximum(expected, taken)
     late = np.where(np.isfinite(expected), begin - expected, 0)
     late = np.where(late > _shortest_pause(prefill, start), late, 0)
     since = begin[0] - begin[0, start]
@@ -107,6 +120,7 @@ def schedule(prefill: Prefill, hiccup_ns: Floats, in_flight: int | None) -> Sche
         launch_ns=launch,
         transfer_ns=transfer,
         in_flight=limit,
+        handover_ns=handover,
         first=first,
         last=np.array([prompt.last for prompt in prefill.prompts]),
         arrival=_arrivals(prefill, release, begin[0], start),
@@ -121,6 +135,24 @@ def _left(last_end: Floats, start: Longs, limit: int | None) -> Floats:
         held = columns - limit >= start
         left[held] = last_end[columns[held] - limit]
     return left
+
+
+def _handover(begin: Floats, ready: Floats, taken: Floats, heads: Flags) -> Floats:
+    """(S,): `handover_ns` of a schedule.
+
+    ready: (S, M), when each could begin otherwise. taken: (S, M), when the next stage is free to take
+    the output before, -inf where none is left to be taken.
+    """
+    known = np.isfinite(taken)
+    late = known & (taken > ready)
+    late[0, heads] = False
+    if late.sum() < 2 or (begin >= taken)[known].mean() < _KEPT_TO:
+        return np.full(len(begin), -np.inf)
+    if np.median((begin - taken)[late]) > GAP_LEFT * np.median((begin - ready)[late]):
+        return np.full(len(begin), -np.inf)
+    usual = np.median((begin - taken)[late])
+    own = [np.median((begin - taken)[row][of] if of.any() else usual) for row, of in enumerate(late)]
+    return np.array([*own[:-1], -np.inf], dtype=np.float64)
 
 
 def _limit(
@@ -144,12 +176,15 @@ def _limit(
     return most if unexplained <= GAP_LEFT * gap else None
 
 
-def _medians(begin: Floats, free: Floats, there: Floats, heads: Flags) -> tuple[Floats, Floats]:
+def _medians(
+    begin: Floats, free: Floats, there: Floats, taken: Floats, heads: Flags
+) -> tuple[Floats, Floats]:
     """Per stage: the usual delay after the stage became free, and after the input arrived."""
     stages = len(begin)
     launch, transfer = np.full(stages, np.nan), np.zeros(stages)
     for stage in range(stages):
-        usual = np.isfinite(np.maximum(free[stage], there[stage])) & ~(heads & (stage == 0))
+        last = np.maximum(free[stage], there[stage])
+        usual = np.isfinite(last) & (last >= taken[stage]) & ~(heads & (stage == 0))
         own = usual & (free[stage] > there[stage])
         if own.any():
             launch[stage] = max(float(np.median((begin - free)[stage, own])), 0)

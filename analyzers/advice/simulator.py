@@ -28,12 +28,14 @@ def simulate(schedule: Schedule, times_ns: Floats) -> Simulation:
     """Play the schedule with what each microbatch takes on each stage: (S, M).
 
     A microbatch begins once its stage is free and its input has arrived; on the first stage once its
-    prompt is there and no more than the limit are in flight. Stages run them in the same order.
+    prompt is there and no more than the limit are in flight; and, where stages wait for that, once the
+    next stage has taken what this one made before. Stages run them in the same order.
     """
     stages, count = times_ns.shape
     durations = (times_ns + schedule.hiccup_ns).T.tolist()
     pauses, release, opens = schedule.pause_ns.T.tolist(), schedule.release.tolist(), schedule.opens.tolist()
     launch, transfer = schedule.launch_ns.tolist(), schedule.transfer_ns.tolist()
+    handover = schedule.handover_ns.tolist()
     begins: list[list[float]] = []
     ends: list[list[float]] = []
     opened = 0
@@ -51,6 +53,8 @@ def simulate(schedule: Schedule, times_ns: Floats) -> Simulation:
                 ready = end[-1] + transfer[stage]
             if before is not None:
                 ready = max(ready, before[stage] + launch[stage])
+            if column - 2 >= opened and stage + 1 < stages:
+                ready = max(ready, ends[column - 2][stage + 1] + handover[stage])
             begin.append(ready + pauses[column][stage])
             end.append(begin[-1] + durations[column][stage])
         begins.append(begin)

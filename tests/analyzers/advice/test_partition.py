@@ -11,7 +11,14 @@ from bubblescope.analyzers.advice.schedule import Schedule
 
 
 def case(
-    seed: int, stages: int, chunks: int, prompts: int = 1, *, apart: bool = True, limit: int | None = None
+    seed: int,
+    stages: int,
+    chunks: int,
+    prompts: int = 1,
+    *,
+    apart: bool = True,
+    limit: int | None = None,
+    held: bool = False,
 ) -> tuple[CostModel, Schedule]:
     """Random costs, links and pauses; prompts of equal length, with an empty pipeline between or not."""
     rng = np.random.default_rng(seed)
@@ -28,7 +35,17 @@ def case(
     launch = rng.uniform(0, 500, stages)
     arrival = np.zeros(prompts)
     plan = Schedule(
-        opens, np.zeros(count), pause, none, launch, links, limit, first, first + chunks - 1, arrival
+        opens=opens,
+        release=np.zeros(count),
+        pause_ns=pause,
+        hiccup_ns=none,
+        launch_ns=launch,
+        transfer_ns=links,
+        in_flight=limit,
+        handover_ns=np.full(stages, 100.0 if held else -np.inf),
+        first=first,
+        last=first + chunks - 1,
+        arrival=arrival,
     )
     return model, plan
 
@@ -46,7 +63,7 @@ def test_no_split_is_better_than_the_best(seed: int) -> None:
     stages, chunks, prompts = (int(rng.integers(*bounds)) for bounds in ((2, 5), (1, 7), (1, 4)))
     layers = int(rng.integers(stages + 1, 13))
     limit = [None, 1, 2, stages][seed % 4]
-    model, plan = case(seed, stages, chunks, prompts, apart=seed % 2 == 0, limit=limit)
+    model, plan = case(seed, stages, chunks, prompts, apart=seed % 2 == 0, limit=limit, held=seed % 3 == 0)
     # WHEN the best split is sought
     found = best_split(model, plan, allowed_ranges(stages, layers), every_split(stages, layers)[0])
     # THEN trying them all finds none that is better

@@ -64,6 +64,32 @@ def test_a_slow_host_is_no_limit() -> None:
     assert plan.launch_ns[0] == 30
 
 
+def test_a_stage_that_goes_on_once_its_output_is_taken() -> None:
+    # GIVEN three stages of 10, 30 and 10: stage 0 hands on 4 after stage 1 is free, then goes on
+    rows = [
+        [(0, 10), (14, 24), (48, 58), (82, 92), (116, 126)],
+        [(14, 44), (48, 78), (82, 112), (116, 146), (150, 180)],
+        [(48, 58), (82, 92), (116, 126), (150, 160), (184, 194)],
+    ]
+    plan = scheduled(recording(rows))
+    assert plan.handover_ns[0] == 4
+    assert plan.handover_ns[-1] == -np.inf
+    # THEN that is neither a limit on what is in flight nor a slow launch
+    assert plan.in_flight is None
+    assert plan.launch_ns[0] == 4
+    assert not plan.disturbed().any()
+
+
+def test_a_stage_that_runs_ahead_waits_for_no_handover() -> None:
+    # GIVEN the same stages, and room for what stage 0 makes
+    rows = [
+        [(0, 10), (11, 21), (22, 32), (33, 43), (44, 54)],
+        [(11, 41), (42, 72), (73, 103), (104, 134), (135, 165)],
+        [(42, 52), (73, 83), (104, 114), (135, 145), (166, 176)],
+    ]
+    assert scheduled(recording(rows)).handover_ns.tolist() == [-np.inf] * 3
+
+
 def test_a_limit_that_the_engine_told_is_believed_if_it_kept_to_it() -> None:
     # GIVEN at most two in the pipeline at once
     assert scheduled(recording(PIPELINED), limit=2).in_flight == 2

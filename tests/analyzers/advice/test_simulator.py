@@ -21,6 +21,7 @@ def plan(stages: int, count: int, **changes: Any) -> Schedule:
         "launch_ns": np.zeros(stages),
         "transfer_ns": np.zeros(stages),
         "in_flight": None,
+        "handover_ns": np.full(stages, -np.inf),
         "first": np.array([0]),
         "last": np.array([count - 1]),
         "arrival": np.zeros(1),
@@ -46,6 +47,13 @@ def test_no_more_than_the_limit_are_in_flight() -> None:
         plan(2, 3, in_flight=1, transfer_ns=np.array([3, 0])), np.array([[10.0] * 3, [5.0] * 3])
     )
     assert played.begin_ns.tolist() == [[0, 18, 36], [10, 28, 46]]
+
+
+def test_a_stage_may_have_to_wait_until_its_output_is_taken() -> None:
+    # GIVEN stage 0 goes on 2 after stage 1 has ended the microbatch before the one handed over
+    played = simulate(plan(2, 4, handover_ns=np.array([2, -np.inf])), np.array([[10.0] * 4, [30.0] * 4]))
+    # THEN the third begins at 40 + 2, and stage 1, which has its input at 52, is busy until 70
+    assert played.begin_ns.tolist() == [[0, 10, 42, 72], [10, 40, 70, 100]]
 
 
 def test_pauses_and_hiccups_stay_as_they_were() -> None:
