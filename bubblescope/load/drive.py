@@ -67,9 +67,7 @@ def _wait_until_ready(server: Server, seconds: int, say: Say, stop: threading.Ev
     while (model := server.model()) is None:
         now = time.monotonic()
         if now - begin > seconds:
-            raise LoadError(
-                f"{server.url} did not answer within {seconds} s; --ready-seconds gives it longer"
-            )
+            raise LoadError(f"{server.url} was not ready within {seconds} s; --ready-seconds gives it longer")
         if now - told > _TELL_SECONDS:
             told = now
             say(f"still waiting until {server.url} answers, for {now - begin:.0f} s now")

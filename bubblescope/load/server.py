@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from bubblescope.errors import NOT_A_TRACE, BubblescopeError
 from bubblescope.load.plan import Prompt
 
-_PREFILL_SECONDS = 3600.0
+_PREFILL_SECONDS, _CONNECT_SECONDS = 3600.0, 5.0
 #: Of an error's text, so much is shown.
 _SHOWN = 300
 _EVENT = b"data:"
@@ -56,13 +57,11 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        try:
-            # No proxies, no credentials of the environment: only this address.
-            self._client = httpx.Client(
-                base_url=self.url, trust_env=False, timeout=httpx.Timeout(_PREFILL_SECONDS, connect=5.0)
-            )
-        except (httpx.InvalidURL, ValueError) as error:
-            raise LoadError(f"{url} is no address of a server: {error}") from None
+        if not _is_address(self.url):
+            raise LoadError(f"{url!r} is no address of a server; http://127.0.0.1:8000 is one")
+        # No proxies, no credentials of the environment: only this address.
+        timeout = httpx.Timeout(_PREFILL_SECONDS, connect=_CONNECT_SECONDS)
+        self._client = httpx.Client(base_url=self.url, trust_env=False, timeout=timeout)
 
     def __enter__(self) -> Server:
         return self
@@ -120,6 +119,14 @@ class Server:
             output_tokens=usage.get("completion_tokens"),
             cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
         )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _events(response: httpx.Response) -> Iterator[dict[str, Any]]:

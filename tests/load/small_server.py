@@ -1,0 +1,76 @@
+"""A server with an OpenAI-compatible interface and no model, run as a program: `--port N`.
+
+Options say how it misbehaves: `--ready-after SECONDS`, `--refuse TEXT`, `--cached TOKENS`,
+`--silent` (answers without a token).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--port", type=int, required=True)
+parser.add_argument("--ready-after", type=float, default=0.0)
+parser.add_argument("--refuse")
+parser.add_argument("--cached", type=int, default=0)
+parser.add_argument("--silent", action="store_true")
+wanted = parser.parse_args()
+BEGIN = time.monotonic()
+TTFT_SECONDS = 0.05
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        ready = time.monotonic() - BEGIN >= wanted.ready_after
+        self._answer(200 if ready else 503, {"data": [{"id": "small"}]} if ready else {})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if wanted.refuse:
+            self._answer(400, {"error": {"message": wanted.refuse}})
+            return
+        asked = {name: body[name] for name in ("model", "max_tokens", "ignore_eos")}
+        print(
+            json.dumps({"name": self.headers["X-Request-Id"], "prompt": body["prompt"], **asked}), flush=True
+        )
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        time.sleep(TTFT_SECONDS)
+        for _ in range(0 if wanted.silent else body["max_tokens"]):
+            self._event({"choices": [{"text": "x"}]})
+        self._event(
+            {
+                "choices": [],
+                "usage": {
+                    "prompt_tokens": len(body["prompt"]),
+                    "completion_tokens": body["max_tokens"],
+                    "prompt_tokens_details": {"cached_tokens": wanted.cached},
+                },
+            }
+        )
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def _event(self, value: object) -> None:
+        self.wfile.write(b"data: " + json.dumps(value).encode() + b"\n\n")
+        self.wfile.flush()
+
+    def _answer(self, status: int, value: object) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+ThreadingHTTPServer(("127.0.0.1", wanted.port), Handler).serve_forever()
