@@ -55,6 +55,28 @@ def test_foretells_what_was_measured_on_two_h200(sample: str, words: str, ratio:
     assert advice.ttft_ns is None and advice.predicted_ttft_ns is None
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "split"),
+    [
+        pytest.param("27_9", "18_18", (18, 18), id="equal devices"),
+        pytest.param("slowed_18_18", "slowed_22_14", (22, 14), id="stage 1 at half its strength"),
+    ],
+)
+def test_the_engine_run_again_as_advised_takes_as_long_as_foretold(
+    before: str, after: str, split: tuple[int, int]
+) -> None:
+    # GIVEN recordings with requests of vLLM on two H200, and of the same engine started as advised
+    first, again = (
+        analyze(read_trace(SAMPLES / "recorded" / f"vllm_h200x2_{name}.json.gz")).recommendation
+        for name in (before, after)
+    )
+    # THEN prefill and time to first token are as foretold, and there is nothing more to be had
+    assert first.partition == split
+    assert first.predicted_makespan_ns == pytest.approx(again.makespan_ns, rel=0.03)
+    assert first.predicted_ttft_ns == pytest.approx(again.ttft_ns, rel=0.03)
+    assert again.partition is None and again.reason.startswith("balanced within error")
+
+
 def test_without_layers_the_user_is_asked_for_them() -> None:
     trace = read_trace(SAMPLES / "h200x2_uneven")
     unknown = analyze(trace).recommendation
