@@ -10,6 +10,7 @@ import orjson
 
 from bubblescope.collectors._bubblescope_inject import layout
 from bubblescope.record import tables
+from bubblescope.record.hooks import missing_hooks
 from bubblescope.record.spool import NothingRecordedError, Process, Progress, read_spool
 from bubblescope.trace.model import Clock, Device, Lost, Run, Trace
 
@@ -74,6 +75,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         *_lost("requests", without_arrival, "their arrival is not in the recording"),
         *_lost("facts", invalid, "they are not the JSON that their name asks for"),
         *_open_spans(processes),
+        *missing_hooks(facts),
         *_lost("processes, their later events", running, "they still ran when the recording was merged"),
     )
 

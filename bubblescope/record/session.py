@@ -170,7 +170,7 @@ def _tell(spool: Path, limits: Limits, facts: dict[str, object]) -> None:
 
 def _finished(spool: Path, where: Destination, status: int, messages: Messages) -> int:
     """Make the trace; the spool stays if that fails."""
-    from bubblescope.record import merge
+    from bubblescope.record import hooks, merge
     from bubblescope.record.spool import NothingRecordedError
 
     if not merge.is_spool(spool):
@@ -194,6 +194,9 @@ def _finished(spool: Path, where: Destination, status: int, messages: Messages) 
         return status or OWN_FAILURE
     else:
         size = where.trace.stat().st_size / 1e6
+        for lost in trace.run.lost:
+            if lost.what == hooks.WHAT:
+                messages.say(lost.why)
         messages.say(f"{merge.summary(trace)} in {shown(where.trace)}, {size:.3g} MB")
     shutil.rmtree(spool, ignore_errors=True)
     return status
