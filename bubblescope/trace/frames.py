@@ -146,15 +146,29 @@ def checked(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _column(kind: Kind, values: Any) -> Any:
     if isinstance(kind, tuple):
-        column = pd.Categorical(values, categories=list(kind))
-        if bool((column.codes < 0).any()):
+        named = values if isinstance(values, pd.Categorical) else pd.Categorical(values)
+        if bool((named.codes < 0).any()) or not set(named.remove_unused_categories().categories) <= set(kind):
             raise SchemaError(f"values outside {kind}")
-        return column
+        return named.set_categories(list(kind))
     if kind == "text":
         column = values if isinstance(values, pd.Categorical) else pd.Categorical(values)
         column = column.remove_unused_categories()
         return column.reorder_categories(sorted(column.categories))
     if kind == "time?":
         return pd.array(values, dtype="Int64")
-    dtype = "int64" if kind == "time" else kind
-    return np.asarray(values, dtype=dtype)
+    return _numbers("int64" if kind == "time" else kind, values)
+
+
+def _numbers(dtype: str, values: Any) -> np.ndarray[Any, Any]:
+    given = np.asarray(values)
+    if not len(given):
+        return np.empty(0, dtype=dtype)
+    try:
+        with np.errstate(invalid="ignore"):
+            column = given.astype(dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise SchemaError(f"values that are no {dtype}") from None
+    # A float holds missing values; what does not survive the change of type was something else.
+    if column.dtype.kind != "f" and not np.array_equal(column, given):
+        raise SchemaError(f"values that are no {dtype}")
+    return column

@@ -103,6 +103,6 @@ def _in_words(damage: Damage, file: str) -> Iterator[Lost]:
     if damage.field is not None:
         yield Lost(f"fields of {file}", f"what stands at byte {damage.field} is no JSON", damage=True)
     if damage.repairs.text:
-        yield Lost("text that is not UTF-8", f"it was replaced, in {file}", damage.repairs.text)
+        yield Lost("text that is not UTF-8", f"it was replaced, in {file}", damage.repairs.text, damage=True)
     if damage.repairs.numbers:
         yield Lost("numbers written as inf or nan", f"read as missing, in {file}", damage.repairs.numbers)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from bubblescope.trace.model import Device
+from bubblescope.trace.read import read_trace
 from tests.trace.files import complete, half, kernel, label, read, rows, said
 
 
@@ -82,3 +83,10 @@ def test_a_list_without_its_end_is_read_whole(tmp_path: Path) -> None:
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     events = [{**kernel(i, 1), "name": name} for i, name in enumerate([None, 7, "7", True])]
     assert rows(read(tmp_path, events), "name") == [("",), ("7",), ("7",), ("True",)]
+
+
+def test_text_that_is_not_utf8_counts_as_damage(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(b'[{"ph":"X","cat":"kernel","name":"a\xff","pid":0,"tid":7,"ts":1,"dur":2}]')
+    (lost,) = [lost for lost in read_trace(path).run.lost if lost.damage]
+    assert (lost.what, lost.count) == ("text that is not UTF-8", 1)
