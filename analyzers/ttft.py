@@ -87,13 +87,15 @@ def _schedule(spans: pd.DataFrame, leaders: Sequence[int]) -> _Schedule:
     forward = spans[
         (spans["kind"] == "forward") & spans["device"].isin(leaders) & (spans["phase"] != "decode")
     ]
+    key = ["stage", "device", "microbatch"]
+    merged = (
+        forward.groupby(key)[["begin_ns", "end_ns"]].agg({"begin_ns": "min", "end_ns": "max"}).reset_index()
+    )
     schedule = _Schedule({}, {})
-    for (stage, device, microbatch), part in grouped(forward, "stage", "device", "microbatch"):
-        step = _Step(stage, device, microbatch, int(part["begin_ns"].min()), int(part["end_ns"].max()))
-        schedule.by_stage.setdefault(stage, []).append(step)
-        schedule.by_microbatch.setdefault(microbatch, []).append(step)
-    for steps in schedule.by_stage.values():
-        steps.sort(key=lambda step: step.end)
+    columns = (merged[name].tolist() for name in (*key, "begin_ns", "end_ns"))
+    for step in sorted(map(_Step, *columns), key=lambda step: (step.stage, step.end)):
+        schedule.by_stage.setdefault(step.stage, []).append(step)
+        schedule.by_microbatch.setdefault(step.microbatch, []).append(step)
     return schedule
 
 
