@@ -86,8 +86,8 @@ def record(folder: Path, load: list[str], server: list[str], stages: int = 2, **
     trace = folder / "trace.json"
     done = subprocess.run(
         [sys.executable, "-m", "bubblescope", "record", "-o", str(trace), *load, "--", *server],
-        env=environment(folder, stages, **more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        timeout=PATIENCE_SECONDS,
+        env=environment(folder, stages, **more), cwd=folder, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     return Recorded(done.returncode, done.stdout, trace)
 
