@@ -15,6 +15,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "report": Entry("bubblescope.commands.report:report", "Say where the time of a recording went."),
     "view": Entry("bubblescope.commands.view:view", "Open the report of a recording in the browser."),
+    "export": Entry("bubblescope.commands.export:export", "Write a recording for Perfetto."),
     "record": Entry("bubblescope.commands.record:record", "Run a command and record its pipeline."),
     "merge": Entry("bubblescope.commands.merge:merge", "Make a trace of an interrupted recording."),
     "redact": Entry("bubblescope.commands.redact:redact", "Take secrets out of a trace before sharing it."),
