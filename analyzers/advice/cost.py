@@ -87,38 +87,47 @@ def fit_cost(work: Occupancy, layers: Sequence[int], device_types: Sequence[str 
     layers: what each stage held. device_types: of each stage's device, None where unknown.
     Raises CannotTellError with fewer than FEWEST microbatches of prefill.
     """
-    described = ~work.decode & (work.tokens > 0) & (work.prefix >= 0)
-    if described.sum() < FEWEST:
-        described[:] = False
-    alike = ~work.decode & ~described
     if (~work.decode).sum() < FEWEST:
         count = int((~work.decode).sum())
         raise CannotTellError(
             f"microbatches of prefill recorded: {count}; fewer than {FEWEST} tell no cost per layer"
         )
-    measured = work.layers_ns / np.asarray(layers, dtype=np.float64)[:, np.newaxis]
-    per_layer, hiccups = measured.copy(), np.zeros(measured.shape, dtype=np.bool_)
+    held = np.asarray(layers, dtype=np.float64)[:, np.newaxis]
+    measured = work.layers_ns / held
+    per_layer, excess = np.zeros(measured.shape), np.zeros(measured.shape)
     fits = []
     for stage, values in enumerate(measured):
-        of_stage = []
-        for group, columns in ((described, _size_columns(work)), (alike, None), (work.decode, None)):
-            if group.any():
-                ones = np.ones((int(group.sum()), 1))
-                fit = robust_fit(ones if columns is None else columns[group], values[group])
-                per_layer[stage, group], hiccups[stage, group] = fit.fitted, fit.hiccups
-                of_stage.append(fit)
-        fits.append(of_stage[0])
-    excess = np.where(hiccups, np.maximum(measured - per_layer, 0), 0)
+        of_groups = [(group, robust_fit(columns, values[group])) for group, columns in _groups(work)]
+        for group, fit in of_groups:
+            per_layer[stage, group] = fit.fitted
+            excess[stage, group] = np.where(fit.hiccups, np.maximum(values[group] - fit.fitted, 0), 0)
+        fits.append(of_groups[0][1])
     own = CostModel(
         per_layer_ns=per_layer,
         ends_ns=work.ends_ns.astype(np.float64),
-        hiccup_ns=excess * np.asarray(layers)[:, np.newaxis],
+        hiccup_ns=excess * held,
         low=np.array([1 - min(fit.half_width, 0.9) for fit in fits]),
         high=np.array([1 + fit.half_width for fit in fits]),
         twin=tuple(range(len(layers))),
         fits=tuple(fits),
     )
     return _at_full_load(own, work, device_types)
+
+
+def _groups(work: Occupancy) -> list[tuple[Flags, Floats]]:
+    """Microbatches that are fitted together, and what on: those of known size, other prefill, decode.
+
+    Of the last two all are taken to be alike.
+    """
+    sized = ~work.decode & (work.tokens > 0) & (work.prefix >= 0)
+    if sized.sum() < FEWEST:
+        sized[:] = False
+    groups = (
+        (sized, _size_columns(work)),
+        (~work.decode & ~sized, np.ones((len(sized), 1))),
+        (work.decode, np.ones((len(sized), 1))),
+    )
+    return [(group, columns[group]) for group, columns in groups if group.any()]
 
 
 def _size_columns(work: Occupancy) -> Floats:
