@@ -12,11 +12,11 @@ import pandas as pd
 
 from bubblescope.trace import communication, frames
 from bubblescope.trace.communication import Transfer
-from bubblescope.trace.frames import CATEGORIES, SLICES, TRACKS, UNKNOWN
+from bubblescope.trace.frames import CATEGORIES, TRACKS, UNKNOWN
 from bubblescope.trace.lanes import Lane, idle_device, lanes_of
 from bubblescope.trace.model import Clock, Device, Run, Trace
-from bubblescope.trace.part import DEVICE_RANGE, HOST_RANGE, KERNEL
-from bubblescope.trace.processes import DAY_NS, Columns, Document, Process, processes_in
+from bubblescope.trace.part import DEVICE_RANGE, HOST_RANGE, KERNEL, Columns
+from bubblescope.trace.processes import DAY_NS, Document, Process, processes_in
 from bubblescope.trace.shortfalls import shortfalls
 
 #: A kernel may begin this much before the range that names it, since both are rounded.
@@ -103,28 +103,35 @@ def _tracks(lanes: _Lanes, positions: Mapping[Hashable, int]) -> pd.DataFrame:
 
 
 def _slices(placed: Sequence[_Placed]) -> pd.DataFrame:
+    """The slices of all processes in order of time, to be checked by the trace.
+
+    Takes the columns out of the pieces, so that a big recording is not held twice.
+    """
     names: dict[str, int] = {}
     transfers: dict[Transfer, int] = {Transfer(): 0}
-    name_codes = [_take(_numbered(piece.names, names), piece.columns["name"]) for piece in placed]
+    name_codes = [_take(_numbered(piece.names, names), piece.columns.pop("name")) for piece in placed]
     transfer_codes = [_take(_numbered(piece.table, transfers), piece.transfers) for piece in placed]
-    columns = {name: _joined(piece.columns[name] for piece in placed) for name in placed[0].columns}
-    moved = _joined(transfer_codes)
+    order = np.argsort(_joined([piece.columns["begin_ns"] for piece in placed]), kind="stable")
+
+    def column(name: str) -> np.ndarray[Any, Any]:
+        return _joined([piece.columns.pop(name) for piece in placed])[order]
+
     table = list(transfers)
+    moved = _joined(transfer_codes)[order]
     told = _take(np.array([transfer.bytes for transfer in table], dtype=np.int64), moved)
-    order = np.argsort(columns["begin_ns"], kind="stable")
     frame = {
-        "track": _joined(piece.tracks for piece in placed),
-        "name": _text(_joined(name_codes), list(names)),
-        "category": _text(columns["code"], CATEGORIES),
-        "begin_ns": columns["begin_ns"],
-        "end_ns": columns["end_ns"],
-        "correlation": columns["correlation"],
+        "track": _joined([piece.tracks for piece in placed])[order],
+        "name": _text(_joined(name_codes)[order], list(names)),
+        "category": _text(column("code"), CATEGORIES),
+        "begin_ns": column("begin_ns"),
+        "end_ns": column("end_ns"),
+        "correlation": column("correlation"),
         "operation": _text_of([transfer.operation for transfer in table], moved),
         "group": _text_of([transfer.group for transfer in table], moved),
         "peer": _take(np.array([transfer.peer for transfer in table], dtype=np.int32), moved),
-        "bytes": np.where(told == UNKNOWN, columns["bytes"], told),
+        "bytes": np.where(told == UNKNOWN, column("bytes"), told),
     }
-    return frames.table(SLICES, {name: values[order] for name, values in frame.items()})
+    return pd.DataFrame(frame, copy=False)
 
 
 def _numbered(values: Iterable[Any], known: dict[Any, int]) -> np.ndarray[Any, Any]:
@@ -135,8 +142,8 @@ def _take(values: np.ndarray[Any, Any], positions: np.ndarray[Any, Any]) -> np.n
     return values[positions] if len(positions) else values[:0]
 
 
-def _joined(pieces: Iterable[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    return np.concatenate(list(pieces))
+def _joined(pieces: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _text_of(texts: Sequence[str], positions: np.ndarray[Any, Any]) -> Any:

@@ -59,6 +59,9 @@ _SLICES = ("X", *_HALF)
 _HALVES = {"lane": "i", "name": "i", "code": "b", "time": "q", "begins": "b"}
 
 
+Columns = dict[str, np.ndarray[Any, Any]]
+
+
 class Arguments(msgspec.Struct, gc=False):
     """The arguments of an event that mean something here; of any type, since files are not checked."""
 
@@ -216,17 +219,18 @@ class Part:
         halves["time"].append(time)
         halves["begins"].append(event.ph == "B")
 
-    def columns(self) -> dict[str, np.ndarray[Any, Any]]:
+    def columns(self) -> Columns:
         """The slices that count: lane, name, code, begin_ns, end_ns, correlation, bytes, message.
 
-        Where there is work on a device nothing of the host is kept but the ranges it marked.
+        Where there is work on a device nothing of the host is kept but the ranges it marked. To be
+        called once: the part gives its memory away.
         """
         self._pair()
-        columns = {name: np.frombuffer(values, values.typecode) for name, values in self._columns.items()}
-        if self.on_device:
-            kept = columns["code"] <= HOST_RANGE
-            columns = {name: values[kept] for name, values in columns.items()}
-        return columns
+        columns: Columns = {
+            name: np.frombuffer(values, values.typecode) for name, values in self._columns.items()
+        }
+        self._columns = {}
+        return only(columns, columns["code"] <= HOST_RANGE) if self.on_device else columns
 
     def _pair(self) -> None:
         """Make slices of begins and ends: per lane, in order of time, the last begun ends first."""
@@ -259,6 +263,13 @@ class Part:
         }
         for name, values in rows.items():
             self._columns[name].frombytes(values.astype(self._columns[name].typecode).tobytes())
+
+
+def only(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:
+    """These rows of the columns; the columns themselves, not copied, where that is all of them."""
+    if rows.all():
+        return columns
+    return {name: columns.pop(name)[rows] for name in list(columns)}
 
 
 def _decoded_arguments(texts: list[msgspec.Raw]) -> list[Arguments]:

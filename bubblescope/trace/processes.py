@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from bubblescope.trace.facts import Facts, facts_in
-from bubblescope.trace.part import DEVICE_CODES, HOST_RANGE, KERNEL, OTHER, Part
+from bubblescope.trace.part import DEVICE_CODES, HOST_RANGE, KERNEL, OTHER, Columns, Part, only
 from bubblescope.trace.ranks import Place, place_in, rank_along
 
 #: Slices further than this from the median of their document are no part of it.
 DAY_NS = 24 * 3600 * 1_000_000_000
-
-Columns = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,11 @@ def _process(number: int, document: Document) -> Process:
     facts = facts_in(part.fields)
     columns = part.columns()
     lanes_are_devices = part.uncategorised and not part.on_device
-    codes = columns["code"].copy()
-    codes[codes == OTHER] = KERNEL if lanes_are_devices else HOST_RANGE
-    columns["code"] = codes
+    columns["code"][columns["code"] == OTHER] = KERNEL if lanes_are_devices else HOST_RANGE
     near = _near(columns)
-    columns = {name: values[near] for name, values in columns.items()}
+    columns = only(columns, near)
     for name in ("begin_ns", "end_ns"):
-        columns[name] = columns[name] + (facts.base_ns or 0)
+        columns[name] += facts.base_ns or 0
     return Process(
         number=number,
         file=document.file,
