@@ -287,3 +287,32 @@ def test_an_engine_that_takes_one_chunk_after_the_other_gains_nothing() -> None:
     assert advice.error is not None and advice.error < 0.01
     assert advice.partition is None
     assert advice.reason.startswith("balanced within error")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_damaged_spans_lead_to_sound_advice_or_to_none(seed: int) -> None:
+    # GIVEN spans that end or begin far too late, that lack their prefix, are far too large, or are missing
+    rng = np.random.default_rng(seed)
+    work = [chunk for number in range(3) for chunk in chunks(6000, 1000, at=number * 10**8)]
+    trace = recorded(played(Model(factors=(1, 2, 1)), (8, 4, 12), work), (8, 4, 12), work)
+    spans = trace.spans.copy()
+    hit = rng.random(len(spans)) < 0.1
+    if seed % 5 == 0:
+        spans.loc[hit, "end_ns"] += 10 ** int(rng.integers(3, 12))
+    elif seed % 5 == 1:
+        late = 10 ** int(rng.integers(3, 12))
+        spans.loc[hit, "begin_ns"] += late
+        spans.loc[hit, "end_ns"] += late
+    elif seed % 5 == 2:
+        spans.loc[hit, "prefix"] = -1
+    elif seed % 5 == 3:
+        spans.loc[hit, "tokens"] = 10**12
+    else:
+        spans = spans[~hit]
+    trace = replace(trace, spans=table(SPANS, {name: spans[name] for name in SPANS.columns}))
+    advice = analyze(trace).recommendation
+    # THEN there is a reason, and any split holds all layers, at least one on each stage
+    assert advice.reason
+    if advice.partition is not None:
+        assert sum(advice.partition) == 24 and min(advice.partition) >= 1
+        assert advice.predicted_makespan_ns is not None and advice.predicted_makespan_ns > 0
