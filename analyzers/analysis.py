@@ -103,7 +103,7 @@ def _leaders(stages: Pipeline, acts: Sequence[Activity], window: tuple[int, int]
 def _window(trace: Trace, acts: Sequence[Activity], options: Options) -> tuple[tuple[int, int], str]:
     if options.window_ns is not None:
         return options.window_ns, "flag"
-    if trace.run.window_ns is not None:
+    if trace.run.window_ns is not None and trace.run.window_ns[0] < trace.run.window_ns[1]:
         return trace.run.window_ns, "recording"
     working = [act for act in acts if len(act.work)]
     if not working:

@@ -69,7 +69,7 @@ def _slow_stages(trace: Trace, forward: pd.DataFrame, layers: Mapping[int, int])
             for other, other_cost in per_layer.items()
             if other != stage and name is not None and trace.run.devices[int(device_of[other])].name == name
         ]
-        if not peers or cost <= min(peers) * (1 + STAGE_SHARE):
+        if not peers or min(peers) <= 0 or cost <= min(peers) * (1 + STAGE_SHARE):
             continue
         excess = int((cost - min(peers)) * layers[stage])
         share = 100 * (cost / min(peers) - 1)

@@ -83,3 +83,9 @@ def test_without_device_activity_there_is_no_verdict() -> None:
     assert not found.pipeline and found.bubble_ratio is None
     assert [dict(device.states_ns) for device in found.devices] == [{}, {}]
     assert any(lost.what == "device activity" for lost in found.lost)
+
+
+def test_a_marked_window_that_is_empty_is_not_used() -> None:
+    run = Run(devices=(Device(rank=0, stage=0), Device(rank=1, stage=1)), window_ns=(9, 9))
+    found = analyze(trace_of([Slice(0, 0, 5), Slice(1, 5, 9)], run))
+    assert (found.window_ns, found.window_source) == ((0, 9), "device work")

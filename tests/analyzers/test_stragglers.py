@@ -99,3 +99,7 @@ def test_a_link_slower_than_its_twin_is_named() -> None:
         slices += [Slice(2, at + 240, at + 340)]
     links = [found for found in analyze(trace_of(slices, devices=3)).stragglers if found.kind == "link"]
     assert [(found.stage, found.excess_ns) for found in links] == [(2, 5 * 20)]
+
+
+def test_a_twin_that_took_no_time_is_no_measure() -> None:
+    assert stragglers(recording((2 * MS, 0), (4, 4), ("A", "A")), (4, 4)) == ()
