@@ -96,7 +96,8 @@ def _leaders(stages: Pipeline, acts: Sequence[Activity], window: tuple[int, int]
     """Of each stage the device with the most compute in the window, in stage order."""
     inside = [int(iv.covered_between(act.compute, *([at] for at in window))[0]) for act in acts]
     return tuple(
-        max(stages.devices(stage), key=lambda device: (inside[device], -device)) for stage in stages.stages
+        max(stages.devices(stage), key=lambda device: (len(acts[device].work) > 0, inside[device], -device))
+        for stage in stages.stages
     )
 
 

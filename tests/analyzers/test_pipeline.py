@@ -89,3 +89,10 @@ def test_a_marked_window_that_is_empty_is_not_used() -> None:
     run = Run(devices=(Device(rank=0, stage=0), Device(rank=1, stage=1)), window_ns=(9, 9))
     found = analyze(trace_of([Slice(0, 0, 5), Slice(1, 5, 9)], run))
     assert (found.window_ns, found.window_source) == ((0, 9), "device work")
+
+
+def test_a_device_without_work_speaks_for_no_stage() -> None:
+    # GIVEN two devices of stage 0 that computed nothing, of which only the second did anything
+    run = Run(devices=tuple(Device(rank=rank, stage=stage) for rank, stage in enumerate((0, 0, 1))))
+    found = analyze(trace_of([Slice(1, 0, 5, category="copy"), Slice(2, 5, 9)], run))
+    assert [stage.devices for stage in found.stages] == [(1, 0), (2,)]

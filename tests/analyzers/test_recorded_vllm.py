@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bubblescope.analyzers.advice.recommend import recommend
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Analysis
 from bubblescope.trace.read import read_trace
