@@ -1,0 +1,40 @@
+"""An engine is made to load the collector, with whatever plugins the user has."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+import pytest
+
+from bubblescope.record import plugins
+
+RAY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
+
+
+def test_the_metadata_is_found_where_python_looks_for_it(tmp_path: Path) -> None:
+    folder = plugins.write(tmp_path)
+    (distribution,) = importlib.metadata.distributions(path=[str(folder)])
+    (entry,) = distribution.entry_points
+    assert (entry.group, entry.name) == ("vllm.general_plugins", "bubblescope")
+    assert entry.value == "_bubblescope_inject.vllm:register"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, None),  # unset means all plugins
+        ({"VLLM_PLUGINS": ""}, "bubblescope"),
+        ({"VLLM_PLUGINS": "mine"}, "mine,bubblescope"),
+        ({"VLLM_PLUGINS": "mine,bubblescope"}, "mine,bubblescope"),
+    ],
+)
+def test_plugins_that_the_user_chose_stay_and_ours_is_added(
+    before: dict[str, str], after: str | None
+) -> None:
+    assert plugins.environment(before, ()).get("VLLM_PLUGINS") == after
+
+
+def test_variables_that_ray_copies_stay_and_ours_are_added() -> None:
+    assert plugins.environment({}, ("A", "B"))[RAY] == "A,B"
+    assert plugins.environment({RAY: "MINE,A"}, ("A", "B"))[RAY] == "MINE,A,B"
