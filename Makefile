@@ -40,7 +40,7 @@ engines:
 		"$$script" "$(ENGINES)/$$(basename "$$script" .sh)"; done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .coverage htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) out build dist *.egg-info .coverage htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(ENVIRONMENT):

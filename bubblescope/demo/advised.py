@@ -44,7 +44,7 @@ def comparison(advice: dict[str, Any], after: dict[str, Any]) -> str:
     ]
     predicted, measured = advice["predicted_makespan_ns"], after["makespan_ns"]
     if predicted and measured:
-        lines.append(f"  The prediction is off by {abs(measured / predicted - 1):.1%}.")
+        lines.append(f"  The prediction is off by {abs(measured / predicted - 1) * 100:.1f} %.")
     return "\n".join(lines)
 
 

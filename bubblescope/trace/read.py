@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 
@@ -29,27 +29,28 @@ def read_trace(path: str | PathLike[str], progress: Progress | None = None) -> T
         raise UsageError(f"no such file or folder: {shown(place)}")
     files = _files_in(place) if place.is_dir() else [place]
     advance = _counted(progress, sum(map(_size, files)))
-    contents: list[Content] = []
+    contents: dict[Path, Content] = {}
     lost: list[Lost] = []
     for file in files:
         try:
-            contents.append(read_file(file, advance))
+            contents[file] = read_file(file, advance)
         except BubblescopeError as error:
             if len(files) == 1:
                 raise
             lost.append(Lost(f"file {shown(file.name)}", _without_path(error, file), damage=True))
     if not contents:
         raise NotATraceError(f"no trace in {shown(place)}: {lost[0].what}: {lost[0].why}")
-    lost += [said for content in contents for said in content.lost]
+    lost += [said for content in contents.values() for said in content.lost]
     return _whole(contents, place).with_lost(*lost)
 
 
-def _whole(contents: Sequence[Content], place: Path) -> Trace:
-    documents = [document for content in contents for document in content.documents]
-    own = [recording for content in contents for recording in content.own]
+def _whole(contents: Mapping[Path, Content], place: Path) -> Trace:
+    documents = [document for content in contents.values() for document in content.documents]
+    own = [recording for content in contents.values() for recording in content.own]
     if own and len(own) + len(documents) > 1:
+        whole = next(shown(file.name) for file, content in contents.items() if content.own)
         raise NotATraceError(
-            f"{shown(place)} holds a recording of Bubblescope's own beside others; give that file alone"
+            f"{shown(place)} holds several recordings, not the ranks of one; name a file, for example {whole}"
         )
     return own[0].trace() if own else assembled(documents)
 

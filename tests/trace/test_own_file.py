@@ -272,7 +272,9 @@ def test_a_head_behind_the_events_is_refused(tmp_path: Path) -> None:
 def test_a_recording_of_ours_among_others_is_refused(tmp_path: Path) -> None:
     write_trace(a_trace(), tmp_path / "a.json")
     write_trace(a_trace(), tmp_path / "b.json")
-    with pytest.raises(NotATraceError, match="holds a recording of Bubblescope's own beside others"):
+    with pytest.raises(
+        NotATraceError, match="holds several recordings, not the ranks of one; name a file, for example "
+    ):
         read_trace(tmp_path)
     (tmp_path / "b.json").unlink()
     assert_same(read_trace(tmp_path), a_trace())
