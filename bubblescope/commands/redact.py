@@ -44,9 +44,10 @@ def redact(path: str, output: str | None, force: bool) -> int:
     clean, taken = redaction(trace)
     write_trace(clean, target, force)
     click.echo(f"wrote {target}")
-    for kind, count in sorted(taken.items()):
+    found = {kind: count for kind, count in sorted(taken.items()) if count}
+    for kind, count in found.items():
         click.echo(f"  {count} × {kind} taken out")
-    if not taken:
+    if not found:
         click.echo("  no secrets found in it")
     damaged = [lost for lost in trace.run.lost if lost.damage]
     if damaged:
