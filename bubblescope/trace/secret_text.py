@@ -22,7 +22,7 @@ SECRET_NAME = re.compile(
 )
 PROMPT_NAME = re.compile(r"(?i:(?:input_|prompt_)?(?:prompts?|messages?|content|text|inputs?))")
 #: The word after such a word of a command is a secret, what a user wrote, or a host.
-SECRET_FLAG = re.compile(r"(?i:--?[\w-]*(?:api[-_]?key|token|passw(?:or)?d|secret|credentials?))")
+SECRET_FLAG = re.compile(r"(?i:--?[\w-]{0,40}?(?:api[-_]?key|token|passw(?:or)?d|secret|credentials?))")
 PROMPT_FLAG = re.compile(r"(?i:--(?:prompt|messages?|content|text|input))|-p")
 HOST_FLAG = re.compile(r"(?i:--(?:master[-_]addr|host|node[-_]ip|dist[-_]init[-_]addr|[\w-]+[-_]address))")
 
@@ -52,12 +52,14 @@ def _looks_random(value: str) -> bool:
 
 def _after(names: str, value: str = f"{_QUOTED}|{_BARE}") -> re.Pattern[str]:
     """A value after one of the names and a colon or an equals sign, as code, JSON and shells write it."""
-    return re.compile(rf"(?i:(?<![A-Za-z0-9])(?:\w*[-_])?(?:{names})[\"']?\s*[=:]\s*)(?P<value>{value})")
+    return re.compile(
+        rf"(?i:(?<![A-Za-z0-9])(?:\w{{0,40}}[-_])?(?:{names})[\"']?\s*[=:]\s*)(?P<value>{value})"
+    )
 
 
 def _variable(ends: str) -> re.Pattern[str]:
     """The value of an environment variable whose name ends so."""
-    return re.compile(rf"\b(?:[A-Z][A-Z0-9_]*)?(?:{ends})=(?P<value>{_QUOTED}|{_BARE})")
+    return re.compile(rf"\b(?:[A-Z][A-Z0-9_]{{0,60}})?(?:{ends})=(?P<value>{_QUOTED}|{_BARE})")
 
 
 def _after_flag(flag: re.Pattern[str]) -> re.Pattern[str]:
@@ -79,9 +81,9 @@ _RULES = (
     _Rule(
         "API keys",
         re.compile(
-            r"(?<![A-Za-z0-9])(?P<value>sk-(?=[\w-]*\d)[\w-]{12,}|hf_[A-Za-z0-9]{16,}|A(?:KIA|SIA)[0-9A-Z]{16}"
+            r"(?<![A-Za-z0-9])(?P<value>sk-(?=[\w-]{0,99}\d)[\w-]{12,}|hf_[A-Za-z0-9]{16,}|A(?:KIA|SIA)[0-9A-Z]{16}"
             r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}"
-            r"|nvapi-[\w-]{16,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+            r"|nvapi-[\w-]{16,}|AIza[\w-]{30,}|eyJ[\w-]{8,999}\.[\w-]{8,}\.[\w-]+)"
         ),
     ),
     _Rule(
