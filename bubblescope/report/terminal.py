@@ -129,7 +129,7 @@ def _legend(page: Page, marks: Mapping[str, str]) -> Text:
     legend = Text()
     for state in page.states:
         legend.append(marks[state], style=_STYLES[state])
-        legend.append(f" {state}   ")
+        legend.append(f"{_JOINT}{state}   ")
     return legend
 
 
@@ -168,28 +168,43 @@ class _Axis:
 
 @dataclass(frozen=True)
 class StatesTable:
-    """Milliseconds and percent of every state that occurs: on one line where the width allows it."""
+    """Time and percent of every state that occurs, never cut.
+
+    On one line where the width allows it, else percent under time, else in blocks one under the other.
+    """
 
     page: Page
     rows: tuple[Row, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        one_line = self._grid(" ")
-        fits = (
-            Measurement.get(console, options.update(max_width=10_000), one_line).maximum <= options.max_width
-        )
-        yield one_line if fits else self._grid("\n")
+        yield from self._fitting(console, options, self.page.states)
 
-    def _grid(self, between: str) -> Grid:
-        page = self.page
+    def _fitting(
+        self, console: Console, options: ConsoleOptions, states: tuple[str, ...]
+    ) -> Iterator[RenderableType]:
+        unbounded = options.update(max_width=10_000)
+        for between in (" ", "\n"):
+            grid = self._grid(states, between)
+            if Measurement.get(console, unbounded, grid).maximum <= options.max_width:
+                yield grid
+                return
+        if len(states) == 1:
+            yield grid
+            return
+        half = (len(states) + 1) // 2
+        yield from self._fitting(console, options, states[:half])
+        yield from self._fitting(console, options, states[half:])
+
+    def _grid(self, states: tuple[str, ...], between: str) -> Grid:
+        # The box sets a space between columns beside the padding.
         grid = Grid(
-            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim"
+            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim"
         )
         grid.add_column("", no_wrap=True)
-        for state in page.states:
+        for state in states:
             grid.add_column(state, justify="right", no_wrap=True)
         for row in self.rows:
-            grid.add_row(Text(row.label), *(_cell(page, row, state, between) for state in page.states))
+            grid.add_row(Text(row.label), *(_cell(self.page, row, state, between) for state in states))
         return grid
 
 

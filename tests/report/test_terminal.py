@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from bubblescope.analyzers.results import (
+    STATES,
     Analysis,
     DeviceStates,
     Finding,
@@ -69,6 +70,19 @@ def test_every_state_that_occurs_has_milliseconds_and_percent(width: int) -> Non
         assert number in seen
     for part in ("90 %", "40 %", "50 %", "1.2 %", "0.2 %", "10 %", "8.8 %", "11 %"):
         assert part in seen
+
+
+@pytest.mark.parametrize("stages", [2, 16])
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_with_every_state_and_long_times_nothing_is_cut(width: int, stages: int) -> None:
+    # GIVEN all eight states, of up to 123 s, on up to 16 stages
+    spent = [(state, 1001 * (each + 1)) for each, state in enumerate(STATES[:-1])]
+    full = analysis([[*spent, ("host", 123456)] for _ in range(stages)])
+    seen = shown(full, width)
+    table = seen[seen.index("Time in each state") : seen.index("% of the time in which")]
+    assert "…" not in table
+    for label in (*STATES, f"stage {stages - 1}", "123456.0", "1001.0", "7007.0"):
+        assert label in table
 
 
 def test_a_state_that_does_not_occur_takes_no_room() -> None:
