@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bubblescope.load.plan import Load, Prompt, prompts
 from bubblescope.load.server import Answer, LoadError, Server
@@ -17,6 +18,7 @@ Say = Callable[[str], None]
 Answered = Callable[[Answer, bool], None]
 
 _ASK_SECONDS = 0.25
+_LOOK_SECONDS = 0.05
 _TELL_SECONDS = 15
 
 
@@ -41,38 +43,62 @@ def drive(load: Load, say: Say, answered: Answered, stop: threading.Event) -> Me
 
     `answered` is told of each answer as soon as it is complete.
     """
-    warmup, measured = prompts(load)
-    with Server(load.url) as server:
-        model = _wait_until_ready(server, load.ready_seconds, say, stop)
-
-        def send(prompt: Prompt, is_warmup: bool = False) -> Answer:
-            _check(stop)
-            answer = server.complete(model, prompt, load.output_tokens)
-            answered(answer, is_warmup)
-            say(_told(answer, load))
-            return answer
-
-        for prompt in warmup:
-            send(prompt, is_warmup=True)
-        with ThreadPoolExecutor(load.concurrency) as pool:
-            answers = list(pool.map(send, measured))
-    _warn(answers, load, say)
-    return Measured(tuple(sorted(answers, key=lambda answer: answer.sent_ns)))
+    return asyncio.run(_until_stopped(_Driving(load, say, answered).run(), stop))
 
 
-def _wait_until_ready(server: Server, seconds: int, say: Say, stop: threading.Event) -> str:
+async def _until_stopped(work: Coroutine[Any, Any, Measured], stop: threading.Event) -> Measured:
+    """Do work, but give it up, and the requests that are open, soon after `stop` is set."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        if stop.is_set():
+            task.cancel()
+        await asyncio.wait({task}, timeout=_LOOK_SECONDS)
+    if task.cancelled():
+        raise Stopped
+    return task.result()
+
+
+@dataclass(frozen=True)
+class _Driving:
+    load: Load
+    say: Say
+    answered: Answered
+
+    async def run(self) -> Measured:
+        warmup, measured = prompts(self.load)
+        async with Server(self.load.url) as server:
+            model = await _wait_until_ready(server, self.load.ready_seconds, self.say)
+            for prompt in warmup:
+                await self._send(server, model, prompt, is_warmup=True)
+            places = asyncio.Semaphore(self.load.concurrency)
+
+            async def send(prompt: Prompt) -> Answer:
+                async with places:
+                    return await self._send(server, model, prompt, is_warmup=False)
+
+            answers = await asyncio.gather(*map(send, measured))
+        _warn(answers, self.load, self.say)
+        return Measured(tuple(sorted(answers, key=lambda answer: answer.sent_ns)))
+
+    async def _send(self, server: Server, model: str, prompt: Prompt, is_warmup: bool) -> Answer:
+        answer = await server.complete(model, prompt, self.load.output_tokens)
+        self.answered(answer, is_warmup)
+        self.say(_told(answer, self.load))
+        return answer
+
+
+async def _wait_until_ready(server: Server, seconds: int, say: Say) -> str:
     begin = time.monotonic()
     told = begin
     say(f"waiting until {server.url} answers")
-    while (model := server.model()) is None:
+    while (model := await server.model()) is None:
         now = time.monotonic()
         if now - begin > seconds:
             raise LoadError(f"{server.url} was not ready within {seconds} s; --ready-seconds gives it longer")
         if now - told > _TELL_SECONDS:
             told = now
             say(f"still waiting until {server.url} answers, for {now - begin:.0f} s now")
-        if stop.wait(_ASK_SECONDS):
-            raise Stopped
+        await asyncio.sleep(_ASK_SECONDS)
     return model
 
 
@@ -92,8 +118,3 @@ def _warn(answers: Sequence[Answer], load: Load, say: Say) -> None:
     counted = {answer.prompt_tokens for answer in answers} - {None, load.prompt_tokens}
     if counted:
         say(f"the server counts {', '.join(map(str, counted))} tokens in a prompt of {load.prompt_tokens}")
-
-
-def _check(stop: threading.Event) -> None:
-    if stop.is_set():
-        raise Stopped

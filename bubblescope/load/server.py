@@ -1,9 +1,13 @@
-"""An OpenAI-compatible server, as its client sees it. Nothing but the given address is talked to."""
+"""An OpenAI-compatible server, as its client sees it. Nothing but the given address is talked to.
+
+Asynchronous, so that a request can be given up while it waits: a server that is being ended may
+wait for its clients in turn.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,7 +57,7 @@ class Answer:
 
 
 class Server:
-    """A server at an address; used as a context manager, by several threads at once."""
+    """A server at an address; used as an asynchronous context manager, by several tasks at once."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
@@ -61,32 +65,32 @@ class Server:
             raise LoadError(f"{url!r} is no address of a server; http://127.0.0.1:8000 is one")
         # No proxies, no credentials of the environment: only this address.
         timeout = httpx.Timeout(_PREFILL_SECONDS, connect=_CONNECT_SECONDS)
-        self._client = httpx.Client(base_url=self.url, trust_env=False, timeout=timeout)
+        self._client = httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=timeout)
 
-    def __enter__(self) -> Server:
+    async def __aenter__(self) -> Server:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
 
-    def answers(self) -> bool:
+    async def answers(self) -> bool:
         """Whether anything answers at the address."""
         try:
-            self._client.get("/v1/models", timeout=2.0)
+            await self._client.get("/v1/models", timeout=2.0)
         except httpx.HTTPError:
             return False
         return True
 
-    def model(self) -> str | None:
+    async def model(self) -> str | None:
         """The model it serves; None while it is not ready."""
         try:
-            response = self._client.get("/v1/models", timeout=2.0)
+            response = await self._client.get("/v1/models", timeout=2.0)
             found = msgspec.json.decode(response.content)["data"][0]["id"]
         except (httpx.HTTPError, msgspec.DecodeError, LookupError, TypeError):
             return None
         return str(found) if response.status_code == httpx.codes.OK else None
 
-    def complete(self, model: str, prompt: Prompt, output_tokens: int) -> Answer:
+    async def complete(self, model: str, prompt: Prompt, output_tokens: int) -> Answer:
         """Send a prompt and read its answer to the end; raises LoadError."""
         wanted = {
             "model": model, "prompt": prompt.tokens, "max_tokens": output_tokens, "temperature": 0,
@@ -98,10 +102,11 @@ class Server:
         first_ns: int | None = None
         usage: dict[str, Any] = {}
         try:
-            with self._client.stream("POST", "/v1/completions", content=body, headers=headers) as response:
+            asked = self._client.stream("POST", "/v1/completions", content=body, headers=headers)
+            async with asked as response:
                 if response.status_code != httpx.codes.OK:
-                    raise LoadError(f"{self.url} refused {prompt.name}: {_text(response)}")
-                for event in _events(response):
+                    raise LoadError(f"{self.url} refused {prompt.name}: {await _text(response)}")
+                async for event in _events(response):
                     if event.get("choices"):
                         first_ns = first_ns or time.monotonic_ns()
                     usage = event.get("usage") or usage
@@ -129,10 +134,10 @@ def _is_address(url: str) -> bool:
         return False
 
 
-def _events(response: httpx.Response) -> Iterator[dict[str, Any]]:
+async def _events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
     """The JSON objects of a stream of server-sent events."""
     rest = b""
-    for piece in response.iter_bytes():
+    async for piece in response.aiter_bytes():
         *lines, rest = (rest + piece).split(b"\n")
         if len(rest) > _LONGEST_LINE:
             raise LoadError("the server's answer is no stream of tokens")
@@ -147,9 +152,9 @@ def _events(response: httpx.Response) -> Iterator[dict[str, Any]]:
                     yield event
 
 
-def _text(response: httpx.Response) -> str:
+async def _text(response: httpx.Response) -> str:
     """What the server says is wrong, in one line."""
-    body = response.read()[: 1 << 16]
+    body = (await response.aread())[: 1 << 16]
     try:
         error = msgspec.json.decode(body)
         error = error.get("error", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -32,23 +33,28 @@ class Driver:
         self.failure: str | None = None
         self._load = load
         self._say = say
+        self._given_up = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self._writer: Writer | None = None
 
     def check(self) -> None:
         """Raise LoadError if something else answers already where the server shall be."""
-        with Server(self._load.url) as server:
-            if server.answers():
-                raise LoadError(f"something answers at {server.url} already; choose another --port")
+        if asyncio.run(_answers(self._load.url)):
+            raise LoadError(f"something answers at {self._load.url} already; choose another --port")
 
     def start(self, writer: Writer) -> None:
         """Begin, now that the command runs."""
         self._writer = writer
         self._thread.start()
 
+    def give_up(self) -> None:
+        """Stop, also in the middle of a request: a server that is ended may wait for its clients."""
+        self._given_up.set()
+
     def command_ended(self) -> None:
         """Stop: there is nothing left to be driven."""
+        self._given_up.set()
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -56,11 +62,11 @@ class Driver:
 
     def _run(self) -> None:
         try:
-            self.measured = drive(self._load, self._say, self._write, self._ended)
+            self.measured = drive(self._load, self._say, self._write, self._given_up)
         except Stopped:
             return
         except Exception as error:
-            if self._ended.is_set():
+            if self._given_up.is_set():
                 return
             reason = str(error) if isinstance(error, BubblescopeError) else f"{type(error).__name__}: {error}"
             self.failure = reason
@@ -77,6 +83,11 @@ class Driver:
         ended = answer.end_ns, answer.output_tokens or layout.UNKNOWN, layout.ENDED
         for time_ns, tokens, event in (arrived, first, ended):
             _put(self._writer, answer.name, time_ns, tokens, event, is_warmup)
+
+
+async def _answers(url: str) -> bool:
+    async with Server(url) as server:
+        return await server.answers()
 
 
 def _put(writer: Writer | None, name: str, time_ns: int, tokens: int, event: int, is_warmup: bool) -> None:

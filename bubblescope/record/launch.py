@@ -18,9 +18,8 @@ from bubblescope.errors import BubblescopeError
 
 OWN_FAILURE, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 
-_PASSED_ON = {
-    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
-}  # fmt: skip
+_END = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+_PASSED_ON = _END | {signal.SIGUSR1, signal.SIGUSR2}
 #: `si_code` of a signal that a process sent; the terminal's come from the kernel.
 _FROM_A_PROCESS = 0
 #: How long to wait for word that a signal went to the whole group.
@@ -32,10 +31,16 @@ class CommandError(BubblescopeError):
     """The command could not be started."""
 
 
-def run_command(command: Sequence[str], environment: Mapping[str, str], meanwhile: Callable[[], None]) -> int:
+def run_command(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    meanwhile: Callable[[], None],
+    asked_to_end: Callable[[], None],
+) -> int:
     """Run a command to its end and return its exit status, 128 + n after signal n.
 
-    `meanwhile` is done once it runs. Raises CommandError, status 126 or 127, if it cannot be started.
+    `meanwhile` is done once it runs, `asked_to_end` with each signal that asks it to end. Raises
+    CommandError, status 126 or 127, if it cannot be started.
     """
     # A blocked signal waits until it is asked for, so none is lost and no handler is needed.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON | {signal.SIGCHLD})
@@ -44,7 +49,7 @@ def run_command(command: Sequence[str], environment: Mapping[str, str], meanwhil
     try:
         child = _started(command, environment, before)
         meanwhile()
-        return _waited(child, witness)
+        return _waited(child, witness, asked_to_end)
     finally:
         witness.end()
         while signal.sigtimedwait(_PASSED_ON, 0):
@@ -67,7 +72,7 @@ def _started(command: Sequence[str], environment: Mapping[str, str], mask: set[s
         raise CommandError(f"{command[0]}: {what}", status) from None
 
 
-def _waited(child: int, witness: _Witness) -> int:
+def _waited(child: int, witness: _Witness, asked_to_end: Callable[[], None]) -> int:
     while True:
         received = signal.sigwaitinfo(_PASSED_ON | {signal.SIGCHLD})
         if received.si_signo == signal.SIGCHLD:
@@ -75,7 +80,10 @@ def _waited(child: int, witness: _Witness) -> int:
             if pid == child:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
-        elif not witness.saw(received.si_signo) and received.si_code <= _FROM_A_PROCESS:
+            continue
+        if received.si_signo in _END:
+            asked_to_end()
+        if not witness.saw(received.si_signo) and received.si_code <= _FROM_A_PROCESS:
             os.kill(child, received.si_signo)
 
 

@@ -85,13 +85,17 @@ def record(
         raise RecordingError(f"cannot record into {shown(where.spool)}: {error.strerror}") from None
     messages.say(f"recording into {shown(where.trace)}")
     try:
-        status = run_command(command, environment, begin)
+        status = run_command(command, environment, begin, driver.give_up if driver is not None else _nothing)
     except CommandError:
         shutil.rmtree(spool, ignore_errors=True)
         raise
     _tell(spool, limits, {"exit_status": status, **_driven(driver)})
     status = _finished(spool, where, status, messages)
     return status or (OWN_FAILURE if driver is not None and driver.failure else 0)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _driver(load: Load | None, command: Sequence[str], messages: Messages) -> Driver | None:

@@ -1,7 +1,7 @@
 """A server with an OpenAI-compatible interface and no model, run as a program: `--port N`.
 
 Options say how it misbehaves: `--ready-after SECONDS`, `--refuse TEXT`, `--cached TOKENS`,
-`--silent` (answers without a token).
+`--silent` (answers without a token), `--never` (takes a request, and ends only once its client is gone).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import json
 import signal
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -20,7 +21,9 @@ parser.add_argument("--ready-after", type=float, default=0.0)
 parser.add_argument("--refuse")
 parser.add_argument("--cached", type=int, default=0)
 parser.add_argument("--silent", action="store_true")
+parser.add_argument("--never", action="store_true")
 wanted = parser.parse_args()
+gone = threading.Event()
 BEGIN = time.monotonic()
 TTFT_SECONDS = 0.05
 
@@ -39,6 +42,10 @@ class Handler(BaseHTTPRequestHandler):
         print(
             json.dumps({"name": self.headers["X-Request-Id"], "prompt": body["prompt"], **asked}), flush=True
         )
+        if wanted.never:
+            self.rfile.read(1)
+            gone.set()
+            return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
@@ -72,5 +79,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
+def end(*_: object) -> None:
+    if wanted.never:
+        gone.wait()
+    sys.exit(0)
+
+
+signal.signal(signal.SIGINT, end)
 ThreadingHTTPServer(("127.0.0.1", wanted.port), Handler).serve_forever()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from bubblescope.trace.read import read_trace
 from tests.engines.vllm.serving import free_port
-from tests.record.commands import bubblescope
+from tests.record.commands import BUBBLESCOPE, bubblescope, environment
 
 SERVER = Path(__file__).with_name("small_server.py")
 TTFT_MS = 50
@@ -130,3 +131,13 @@ def test_an_address_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
     done = bubblescope("record", "--prompt-tokens", "20", "--url", url, "--", "true", cwd=tmp_path)
     assert done.returncode == 125
     assert len(done.stderr.splitlines()) == 1 and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_server_that_waits_for_its_clients_ends_on_ctrl_c_all_the_same(tmp_path: Path) -> None:
+    """The launcher gives its open requests up, so that the two do not wait for each other."""
+    server = [sys.executable, SERVER, "--port", str(free_port()), "--never"]
+    command = [*BUBBLESCOPE, "record", "-o", "t.json", "--prompt-tokens", "20", "--", *map(str, server)]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE) as recorder:
+        assert recorder.stdout is not None and b"bubblescope-warmup-1" in recorder.stdout.readline()
+        recorder.send_signal(signal.SIGINT)
+        assert recorder.wait(30) == 0
