@@ -8,7 +8,7 @@ from itertools import groupby
 
 from bubblescope.analyzers.results import Analysis, Stage
 from bubblescope.report.quantities import duration, share
-from bubblescope.report.waits import Wait, active_ns, count, named, sentence_case, waits
+from bubblescope.report.waits import Wait, active_ns, count, named, sentence_case, token_phases, waits
 
 #: A loss below this share of a stage's time is none worth a sentence of its own.
 WORTH_NAMING = 0.05
@@ -23,11 +23,14 @@ class Loss:
     """One way in which stages lose time.
 
     ns: of all stages together. share: of the time of the stage that suffers most.
+    kind: "split" where the text blames the split of the layers, "busy" where stages wait for one that
+        computes and the split may be to blame all the same, else "".
     """
 
     ns: int
     share: float
     text: str
+    kind: str = ""
 
 
 def losses(analysis: Analysis) -> list[Loss]:
@@ -99,7 +102,13 @@ def _of_waits(analysis: Analysis, group: Sequence[Wait]) -> Loss:
     """Everything that one stage holds up in one way; the one that waits longest is named."""
     worst = max(group, key=lambda wait: wait.share)
     text = f"{sentence_case(_clause(analysis, worst))}.{_also(group, worst)}"
-    return Loss(sum(wait.ns for wait in group), worst.share, text)
+    return Loss(sum(wait.ns for wait in group), worst.share, text, _kind(analysis, worst))
+
+
+def _kind(analysis: Analysis, wait: Wait) -> str:
+    if wait.cause == "compute":
+        return "split" if _uneven_compute(analysis, wait) else "busy"
+    return "busy" if wait.cause == "token" and _token_phase(analysis, wait) == "prefill" else ""
 
 
 def _also(group: Sequence[Wait], worst: Wait) -> str:
@@ -128,11 +137,11 @@ def _clause(analysis: Analysis, wait: Wait) -> str:
         return _own_clause(wait, who, how_long)
     whom = f"stage {wait.culprit}"
     if wait.cause == "compute":
-        return f"{who} waits {how_long} for {whom}, {_imbalance(analysis, wait.stage, wait.culprit)}"
+        return f"{who} waits {how_long} for {whom}, {_imbalance(analysis, wait)}"
     reasons = {
         "transfer": f"for data on its way over the link of {whom}: the link is slow",
         "host": f"for {whom}, whose host launches its work too late",
-        "token": f"for the tokens that {whom} samples: too few batches are in flight",
+        "token": f"for the tokens that {whom} samples{_awaited(analysis, wait)}",
         "follow_on": f"for {whom}, which itself waits, and who is first in that chain cannot be resolved",
     }
     unknown = f"for {whom}, and the recording does not show what held that stage up"
@@ -150,14 +159,40 @@ def _own_clause(wait: Wait, who: str, how_long: str) -> str:
     return f"{who} waits {how_long} within itself, and why cannot be told"
 
 
-def _imbalance(analysis: Analysis, waiting_stage: int, culprit_stage: int) -> str:
+def _awaited(analysis: Analysis, wait: Wait) -> str:
+    """Why the sampled tokens were not there yet, as far as known."""
+    return {
+        "decode": ": too few batches are in flight",
+        "prefill": f": stage {wait.culprit} still computes the end of a prompt, and no other prompt follows",
+    }.get(_token_phase(analysis, wait), "")
+
+
+def _token_phase(analysis: Analysis, wait: Wait) -> str:
+    """ "prefill" or "decode", whichever holds most of the waiting for tokens; "" where neither does."""
+    phases = token_phases(analysis, wait.stage, wait.culprit)
+    decode, prefill = phases.get("decode", 0), phases.get("prefill", 0) + phases.get("mixed", 0)
+    most = max(decode, prefill)
+    if 2 * most <= sum(phases.values()):
+        return ""
+    return "decode" if decode == most else "prefill"
+
+
+def _uneven_compute(analysis: Analysis, wait: Wait) -> bool:
+    """Whether the stage waited for computes clearly longer than the one that waits."""
+    compute = {stage.stage: stage.states_ns.get("compute", 0) for stage in analysis.stages}
+    ours, theirs = compute.get(wait.stage), compute.get(-1 if wait.culprit is None else wait.culprit)
+    return ours is not None and theirs is not None and theirs >= _EVEN * ours
+
+
+def _imbalance(analysis: Analysis, wait: Wait) -> str:
     """Why a stage's compute keeps another one waiting: its layers, its device, or no overlap."""
     by_number = {stage.stage: stage for stage in analysis.stages}
-    waiting, culprit = by_number.get(waiting_stage), by_number.get(culprit_stage)
+    waiting = by_number.get(wait.stage)
+    culprit = None if wait.culprit is None else by_number.get(wait.culprit)
     if waiting is None or culprit is None:
         return "which computes"
     ours, theirs = waiting.states_ns.get("compute", 0), culprit.states_ns.get("compute", 0)
-    if theirs < _EVEN * ours:
+    if not _uneven_compute(analysis, wait):
         return (
             f"although both compute about as long ({duration(ours)} and {duration(theirs)}): "
             "they take turns instead of overlapping"

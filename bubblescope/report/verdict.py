@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bubblescope.analyzers.results import Analysis, Stage
 from bubblescope.report.losses import WORTH_NAMING, losses, untold
 from bubblescope.report.quantities import percent, share
+from bubblescope.report.split import cure, is_balanced
 from bubblescope.report.waits import active_ns, count, named
 
 
@@ -23,13 +24,29 @@ def verdict(analysis: Analysis) -> Verdict:
     unjudged = _unjudged(analysis)
     if unjudged is not None:
         return Verdict("none", unjudged)
-    said = " ".join(loss.text for loss in losses(analysis))
+    said = _said(analysis)
     if not said:
         most = share(WORTH_NAMING)
         return Verdict("good", f"Balanced: no stage loses more than {most} of its time to any one cause.")
     if _decode_only(analysis):
         return Verdict("none", f"Only decode steps here, no prefill to judge. {said}")
     return Verdict("bad", said)
+
+
+def _said(analysis: Analysis) -> str:
+    """The losses, with what the advice on the split has to do with them."""
+    found = losses(analysis)
+    texts = [loss.text for loss in found]
+    relief = cure(analysis)
+    if any(loss.kind == "split" for loss in found):
+        return " ".join(texts)
+    if relief is not None:
+        # One sentence in the place of what the advised split cures, or after what it does not.
+        told = [relief if loss.kind == "busy" else loss.text for loss in found]
+        return " ".join(dict.fromkeys([*told, relief]))
+    if found and is_balanced(analysis):
+        return " ".join(["The split is balanced within error.", *texts])
+    return " ".join(texts)
 
 
 def _unjudged(analysis: Analysis) -> str | None:

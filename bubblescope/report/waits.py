@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from bubblescope.analyzers.results import Analysis, Stage
 from bubblescope.report.escape import visible
 from bubblescope.report.quantities import duration, share
@@ -68,6 +70,23 @@ def reason(stage: int, culprit: int | None, cause: str) -> str:
     if culprit == stage:
         return _OWN_REASONS.get(cause, f"waited within its own stage ({visible(cause)})")
     return _REASONS.get(cause, "waited for {}").format(f"stage {culprit}")
+
+
+def token_phases(analysis: Analysis, stage: int, culprit: int | None) -> dict[str, int]:
+    """How long `stage` waited for sampled tokens, in ns, by the phase of the step that samples them."""
+    found, spans = analysis.culprits, analysis.spans
+    waited = found[
+        (found["waiting_stage"] == stage) & (found["culprit_stage"] == culprit) & (found["cause"] == "token")
+    ]
+    steps = spans[(spans["stage"] == culprit) & (spans["kind"] == "forward")].sort_values("begin_ns")
+    # The step that had begun last when the waiting ended.
+    step = np.searchsorted(steps["begin_ns"], waited["end_ns"], side="left") - 1
+    phases: dict[str, int] = {}
+    for ns, number in zip((waited["end_ns"] - waited["begin_ns"]).tolist(), step.tolist(), strict=True):
+        if number >= 0:
+            phase = str(steps["phase"].iloc[number])
+            phases[phase] = phases.get(phase, 0) + ns
+    return phases
 
 
 def active_ns(states_ns: Mapping[str, int]) -> int:

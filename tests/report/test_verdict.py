@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from bubblescope.analyzers.results import Analysis
+import pytest
+
+from bubblescope.analyzers.results import CULPRITS, Analysis, Recommendation
 from bubblescope.report.verdict import verdict
 from bubblescope.trace.frames import SPANS, table
 from bubblescope.trace.model import Clock, Device, Run
-from tests.report.analyses import analysis, without_devices_work
+from tests.report.analyses import BEGIN_NS, MS, analysis, without_devices_work
 
 H200 = Device(rank=0, name="NVIDIA H200")
 
@@ -96,6 +99,81 @@ def test_each_cause_has_its_own_words() -> None:
     assert "the recording does not tell for whom" in _two("unknown", culprit=-1)
     assert "slowest of their tensor-parallel group" in _two("tp_skew", culprit=1)
     assert "its own host has not launched anything" in _two("host", culprit=1)
+
+
+UNASKED = Recommendation(None, "no advice was asked for")
+
+
+def _token_wait(phase: str, advice: Recommendation = UNASKED) -> Analysis:
+    """Stage 0 computes 60 of 100 ms and waits 40 for tokens; stage 1 computes 95, steps of one phase."""
+    built = analysis(
+        [[("compute", 60), ("starved", 40)], [("starved", 5), ("compute", 95)]],
+        blame=[(0, 1, "token", 40)],
+        layers=(18, 18),
+    )
+    steps: dict[str, list[Any]] = {name: [0, 0] for name in SPANS.columns}
+    steps |= {
+        "stage": [1, 1],
+        "kind": ["forward", "forward"],
+        "phase": [phase, "decode"],
+        "begin_ns": [BEGIN_NS + 50 * MS, BEGIN_NS + 100 * MS],
+        "end_ns": [BEGIN_NS + 99 * MS, BEGIN_NS + 101 * MS],
+        "clock": ["device", "device"],
+    }
+    waited: dict[str, list[Any]] = {
+        "waiting_stage": [0],
+        "culprit_stage": [1],
+        "cause": ["token"],
+        "begin_ns": [BEGIN_NS + 60 * MS],
+        "end_ns": [BEGIN_NS + 100 * MS],
+    }
+    return replace(built, spans=table(SPANS, steps), culprits=table(CULPRITS, waited), recommendation=advice)
+
+
+def test_too_few_batches_are_blamed_only_for_tokens_of_decode() -> None:
+    assert "too few batches are in flight" in verdict(_token_wait("decode")).text
+    for phase in ("prefill", "mixed"):
+        text = verdict(_token_wait(phase)).text
+        assert "too few batches" not in text
+        assert "stage 1 still computes the end of a prompt, and no other prompt follows" in text
+    assert verdict(_token_wait("unknown")).text.endswith("for the tokens that stage 1 samples.")
+
+
+def test_the_verdict_says_what_an_advised_split_cures() -> None:
+    advised = Recommendation((22, 14), "22,14 would save 15 %", error=0.01)
+    assert verdict(_token_wait("prefill", advice=advised)).text == (
+        "Stage 1 (NVIDIA H200, 18 layers) computes longest, 95 % of the time, and the other waits for it: "
+        "give it fewer layers."
+    )
+
+
+def test_what_an_advised_split_does_not_cure_comes_first() -> None:
+    slow_host = analysis(
+        [[("compute", 40), ("host", 60)], [("compute", 20), ("starved", 80)]],
+        blame=[(0, 0, "host", 60), (1, 0, "host", 80)],
+        layers=[27, 9],
+        recommendation=Recommendation((18, 18), "18,18 would save 20 %", error=0.01),
+    )
+    text = verdict(slow_host).text
+    assert text.index("host") < text.index("Stage 0 (NVIDIA H200, 27 layers) computes longest")
+
+
+def test_an_advised_split_is_never_contradicted_by_a_good_verdict() -> None:
+    even = analysis(
+        [[("compute", 100)], [("starved", 4), ("compute", 96)]],
+        blame=[(1, 0, "compute", 4)],
+        layers=[19, 17],
+        recommendation=Recommendation((18, 18), "18,18 would save 3 %", error=0.01),
+    )
+    assert verdict(even).tone == "bad"
+    assert "give it fewer layers" in verdict(even).text
+
+
+@pytest.mark.parametrize(("error", "said"), [(0.01, True), (0.5, False), (None, False)])
+def test_a_split_is_called_balanced_where_it_was_simulated_well(error: float | None, said: bool) -> None:
+    balanced = Recommendation(None, "no split is simulated to be faster", error=error)
+    text = verdict(_token_wait("prefill", advice=balanced)).text
+    assert text.startswith("The split is balanced within error. Stage 0") is said
 
 
 def test_the_largest_loss_wins_over_others() -> None:
