@@ -8,6 +8,7 @@ from bubblescope.analyzers.results import Analysis, Stage
 from bubblescope.report.losses import WORTH_NAMING, losses, untold
 from bubblescope.report.quantities import percent, share
 from bubblescope.report.split import cure, is_balanced
+from bubblescope.report.unlike import unlike
 from bubblescope.report.waits import active_ns, count, named
 
 
@@ -24,7 +25,9 @@ def verdict(analysis: Analysis) -> Verdict:
     unjudged = _unjudged(analysis)
     if unjudged is not None:
         return Verdict("none", unjudged)
-    said = _said(analysis)
+    said, odd = _said(analysis), unlike(analysis)
+    if odd is not None:
+        said = f"{said} {odd}".lstrip()
     if not said:
         most = share(WORTH_NAMING)
         return Verdict("good", f"Balanced: no stage loses more than {most} of its time to any one cause.")
