@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from bubblescope.commands.analyzed import Analyzed, analyzed, status, trace_parameters
+from bubblescope.errors import UsageError
 
 _EXAMPLES = """\b
 Examples:
@@ -19,8 +20,8 @@ Examples:
 
 @click.command(epilog=_EXAMPLES)
 @trace_parameters
-@click.option("--json", "form", flag_value="json", help="One JSON object on stdout.")
-@click.option("--markdown", "form", flag_value="markdown", help="Markdown, to be posted in an issue.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Markdown, to be posted in an issue.")
 @click.option(
     "--html",
     "html",
@@ -34,7 +35,8 @@ def report(
     window: str | None,
     partition: str | None,
     idle_gap: str,
-    form: str | None,
+    as_json: bool,
+    as_markdown: bool,
     html: str | None,
     force: bool,
 ) -> int:
@@ -45,12 +47,14 @@ def report(
     """
     from bubblescope.trace.whole_file import refuse_to_overwrite
 
+    if as_json and as_markdown:
+        raise UsageError("--json and --markdown: stdout takes one of them; ask twice for both")
     if html is not None:
         refuse_to_overwrite(html, force)
     found = analyzed(path, window, partition, idle_gap)
     if html is not None:
         _write(found, html, force)
-    _show(found, form)
+    _show(found, "json" if as_json else "markdown" if as_markdown else "terminal")
     return status(found.analysis)
 
 
@@ -63,7 +67,7 @@ def _write(found: Analyzed, html: str, force: bool) -> None:
     click.echo(f"wrote {html}", err=True)
 
 
-def _show(found: Analyzed, form: str | None) -> None:
+def _show(found: Analyzed, form: str) -> None:
     if form == "json":
         from bubblescope.report.document import to_json
 

@@ -57,6 +57,12 @@ def test_prints_one_json_object(folder: Path, capsys: pytest.CaptureFixture[str]
     assert all(sum(stage["states_ns"].values()) == window for stage in found["stages"])
 
 
+def test_two_forms_at_once_are_wrong_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = Seen(capsys, folder, "--json", "--markdown")
+    assert (seen.status, seen.out) == (2, "")
+    assert seen.err.count("\n") == 1 and "--json and --markdown" in seen.err
+
+
 def test_prints_markdown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seen = Seen(capsys, folder, "--markdown")
     assert seen.status == 0
