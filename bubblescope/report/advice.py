@@ -18,9 +18,17 @@ def advice(analysis: Analysis) -> Section | None:
     if not analysis.stages:
         return None
     found = analysis.recommendation
-    words = None if found.words is None else visible(found.words)
-    lines = (Line(visible(_sentence(found.reason)), words), *_figures(found))
+    lines = (_first(found), *_figures(found))
     return Section(ADVICE, (*lines, *(Line(visible(_sentence(each))) for each in found.remarks)))
+
+
+def _first(found: Recommendation) -> Line:
+    """The advice with what to type, or with words where no flag or variable of the engine is known."""
+    reason = visible(_sentence(found.reason))
+    if found.words is None:
+        return Line(reason)
+    words = visible(found.words)
+    return Line(reason, words) if "=" in words or words.startswith("-") else Line(f"{reason}: {words}")
 
 
 def _figures(found: Recommendation) -> Iterator[Line]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from bubblescope.analyzers.results import Recommendation
 from bubblescope.report.advice import advice
@@ -33,6 +34,16 @@ def test_says_what_to_type_and_what_it_is_worth() -> None:
         "Time to first token: 1.05 s now, 788 ms predicted",
         "1 of 2 prompts is left out",
     ]
+
+
+def test_for_an_unknown_engine_the_advice_is_one_sentence_with_nothing_to_type() -> None:
+    plain = replace(ADVISED, words="split the layers 18,18 over the stages")
+    section = advice(analysis(STATES, recommendation=plain))
+    assert section is not None
+    assert section.lines[0].code is None
+    assert section.lines[0].text == (
+        "18,18 would save 26.4 % of a prompt's prefill: split the layers 18,18 over the stages"
+    )
 
 
 def test_without_advice_it_says_why() -> None:
