@@ -29,7 +29,7 @@ _PARAMETERS = (
         metavar="WINDOW",
         help="Look at a part only. request:N is the request with that number in the report, from 1 (where no "
         "request is recorded, the burst of work). BEGIN:END, like 1.2s:3.4s or 250ms:900ms, counts from the "
-        "begin of the window that the report shows without this option. Units: ns, us, ms, s.",
+        "beginning of the window that the report shows without this option. Units: ns, us, ms, s.",
     ),
     click.option(
         "--partition",
@@ -71,8 +71,8 @@ def analyzed(path: str, window: str | None, partition: str | None, idle_gap: str
     # Before anything is read: a typing error should cost no wait.
     asked = None if window is None else parse_window(window)
     options = Options(partition=_partition(partition), idle_gap_ns=parse_duration(idle_gap, "--idle-gap"))
-    analysis, origin_ns = _analyzed(_read(path), options, asked)
-    return Analyzed(analysis, page(analysis, os.path.basename(os.path.abspath(path)), origin_ns))
+    analysis, origin_ns, shows = _analyzed(_read(path), options, asked)
+    return Analyzed(analysis, page(analysis, os.path.basename(os.path.abspath(path)), origin_ns, shows))
 
 
 def _partition(text: str | None) -> tuple[int, ...] | None:
@@ -94,25 +94,29 @@ def _read(path: str) -> Trace:
 
 def _analyzed(
     trace: Trace, options: Options, asked: RequestWindow | TimeWindow | None
-) -> tuple[Analysis, int]:
-    """The analysis, and the time from which its page counts: the begin of the whole window."""
+) -> tuple[Analysis, int, str | None]:
+    """The analysis, the time from which its page counts (the beginning of the whole window), and what
+    was asked for, in words."""
     from bubblescope.analyzers.analysis import analyze
     from bubblescope.report.window import resolve
 
     whole = analyze(trace, options)
     _check_partition(options.partition, whole)
     if asked is None:
-        return whole, whole.window_ns[0]
+        return whole, whole.window_ns[0], None
     resolved = resolve(asked, whole)
     part = analyze(trace, replace(options, window_ns=resolved.window_ns))
-    return replace(part, lost=(*resolved.assumed, *part.lost)), whole.window_ns[0]
+    return replace(part, lost=(*resolved.assumed, *part.lost)), whole.window_ns[0], resolved.shows
 
 
 def _check_partition(partition: tuple[int, ...] | None, analysis: Analysis) -> None:
     if partition is None or len(partition) == len(analysis.stages):
         return
     here = len(analysis.stages) or "no pipeline"
-    raise UsageError(f"--partition: it names {len(partition)} stages, but the recording shows {here}")
+    from bubblescope.report.waits import count
+
+    named = count(len(partition), "stage")
+    raise UsageError(f"--partition: it names {named}, but the recording shows {here}")
 
 
 def status(analysis: Analysis) -> int:

@@ -87,11 +87,12 @@ class Page:
         return self.unit.number(ns), percent(ns, whole)
 
 
-def page(analysis: Analysis, source: str, origin_ns: int | None = None) -> Page:
+def page(analysis: Analysis, source: str, origin_ns: int | None = None, shows: str | None = None) -> Page:
     """The page of an analysis.
 
     source: what was read, for the title.
-    origin_ns: the time from which the page counts; the begin of the window if None.
+    origin_ns: the time from which the page counts; the beginning of the window if None.
+    shows: what was asked for, "request 2" say; where the window comes from if None.
     """
     begin_ns, end_ns = analysis.window_ns
     origin = begin_ns if origin_ns is None else origin_ns
@@ -109,7 +110,7 @@ def page(analysis: Analysis, source: str, origin_ns: int | None = None) -> Page:
     )
     return Page(
         source=visible(source),
-        facts=_facts(analysis, begin_ns - origin),
+        facts=_facts(analysis, begin_ns - origin, shows),
         verdict=verdict(analysis),
         bubble=_bubble(analysis),
         rows=rows,
@@ -124,21 +125,22 @@ def page(analysis: Analysis, source: str, origin_ns: int | None = None) -> Page:
     )
 
 
-def _facts(analysis: Analysis, offset_ns: int) -> tuple[str, ...]:
+def _facts(analysis: Analysis, offset_ns: int, shows: str | None) -> tuple[str, ...]:
     run = analysis.trace.run
     engine = _ENGINES.get(run.engine or "", visible(run.engine or "engine unknown", 40))
     if run.engine_version is not None:
         engine += f" {visible(run.engine_version, 40)}"
     shape = [count(len(analysis.stages), "stage")] if analysis.stages else []
-    return (engine, *shape, count(len(analysis.devices), "device"), *_window(analysis, offset_ns))
+    return (engine, *shape, count(len(analysis.devices), "device"), *_window(analysis, offset_ns, shows))
 
 
-def _window(analysis: Analysis, offset_ns: int) -> tuple[str, ...]:
+def _window(analysis: Analysis, offset_ns: int, shows: str | None) -> tuple[str, ...]:
     begin_ns, end_ns = analysis.window_ns
     if end_ns <= begin_ns:
         return ()
     where = f", starting at {duration(offset_ns)}" if offset_ns else ""
-    return (f"window {duration(end_ns - begin_ns)}{where} ({_SOURCES.get(analysis.window_source, '')})",)
+    what = _SOURCES.get(analysis.window_source, "") if shows is None else shows
+    return (f"window {duration(end_ns - begin_ns)}{where} ({what})",)
 
 
 def _bubble(analysis: Analysis) -> str | None:

@@ -24,7 +24,7 @@ class RequestWindow:
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """Nanoseconds from the begin of the window that the report shows without `--window`."""
+    """Nanoseconds from the beginning of the window that the report shows without `--window`."""
 
     begin_ns: int
     end_ns: int
@@ -32,9 +32,10 @@ class TimeWindow:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A window on the clock of the recording, and what had to be assumed to find it."""
+    """A window on the clock of the recording, what it shows, and what had to be assumed to find it."""
 
     window_ns: tuple[int, int]
+    shows: str
     assumed: tuple[Lost, ...] = ()
 
 
@@ -67,7 +68,7 @@ def resolve(asked: RequestWindow | TimeWindow, whole: Analysis) -> Resolved:
             f"--window: it begins at {duration(asked.begin_ns)}, but the recording's window ends at "
             f"{duration(end_ns - begin_ns)}"
         )
-    return Resolved((begin_ns + asked.begin_ns, min(begin_ns + asked.end_ns, end_ns)))
+    return Resolved((begin_ns + asked.begin_ns, min(begin_ns + asked.end_ns, end_ns)), "as asked for")
 
 
 def _of_request(number: int, whole: Analysis) -> Resolved:
@@ -81,7 +82,7 @@ def _of_request(number: int, whole: Analysis) -> Resolved:
     begin_ns, end_ns = int(row["arrival_ns"]), int(next(end for end in ends if not pd.isna(end)))
     if end_ns <= begin_ns:
         raise UsageError(f"--window: request {number} has no time of its own in this recording")
-    return Resolved((begin_ns, end_ns))
+    return Resolved((begin_ns, end_ns), f"request {number}")
 
 
 def _of_burst(number: int, whole: Analysis) -> Resolved:
@@ -93,7 +94,8 @@ def _of_burst(number: int, whole: Analysis) -> Resolved:
     _check(number, len(whole.bursts), "burst of work (the recording names no requests)")
     row = whole.bursts.iloc[number - 1]
     assumed = f"the recording names none; request:{number} is taken to be burst {number} of its work"
-    return Resolved((int(row["begin_ns"]), int(row["end_ns"])), (Lost("requests", assumed),))
+    window_ns = int(row["begin_ns"]), int(row["end_ns"])
+    return Resolved(window_ns, f"burst {number}", (Lost("requests", assumed),))
 
 
 def _check(number: int, there: int, noun: str) -> None:

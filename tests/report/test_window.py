@@ -50,6 +50,12 @@ def test_times_count_from_the_begin_of_the_whole_window() -> None:
     assert resolved.window_ns == (BEGIN_NS + 1500 * MS, BEGIN_NS + 2000 * MS)
 
 
+def test_a_window_knows_what_it_shows() -> None:
+    assert resolve(RequestWindow(1), WITH_REQUESTS).shows == "request 1"
+    assert resolve(RequestWindow(1), WHOLE).shows == "burst 1"
+    assert resolve(parse_window("1.5s:2s"), WHOLE).shows == "as asked for"
+
+
 def test_a_window_ends_where_the_recording_ends() -> None:
     assert resolve(parse_window("9s:1000s"), WHOLE).window_ns == (
         BEGIN_NS + 9000 * MS,
