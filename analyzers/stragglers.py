@@ -19,6 +19,9 @@ from bubblescope.trace.model import Trace
 #: Below these shares a difference is noise: per layer between stages, per microbatch against its
 #: stage's trend, of a clock against its own best, of a link against its twins.
 STAGE_SHARE, MICROBATCH_SHARE, CLOCK_SHARE, LINK_SHARE = 0.05, 0.10, 0.05, 0.25
+#: What a step costs whatever it computes weighs more per layer where there are few: with more than so
+#: many times the layers of a peer only the stage that holds more of them can be called the slower one.
+COMPARABLE_LAYERS = 2
 #: A microbatch stands out by this many median deviations.
 DEVIATIONS = 6.0
 FEWEST = 4
@@ -67,7 +70,10 @@ def _slow_stages(trace: Trace, forward: pd.DataFrame, layers: Mapping[int, int])
         peers = [
             other_cost
             for other, other_cost in per_layer.items()
-            if other != stage and name is not None and trace.run.devices[int(device_of[other])].name == name
+            if other != stage
+            and name is not None
+            and trace.run.devices[int(device_of[other])].name == name
+            and layers[other] <= COMPARABLE_LAYERS * layers[stage]
         ]
         if not peers or min(peers) <= 0 or cost <= min(peers) * (1 + STAGE_SHARE):
             continue

@@ -49,6 +49,20 @@ def test_a_stage_slower_per_layer_than_its_twin_is_named_with_its_cost() -> None
     assert "20 %" in found.text
 
 
+def test_the_fixed_cost_of_a_step_is_not_blamed_on_a_stage_of_few_layers() -> None:
+    # GIVEN 9 layers and 3, or 8 and 4, the few of them at 2.4 ms against 2 ms
+    dear, cheap = 24 * MS // 10, 2 * MS
+    assert stragglers(recording((cheap, dear), (9, 3), ("A", "A")), (9, 3)) == ()
+    (found,) = stragglers(recording((cheap, dear), (8, 4), ("A", "A")), (8, 4))
+    assert found.stage == 1
+
+
+def test_with_many_layers_the_fixed_cost_explains_nothing() -> None:
+    # GIVEN 9 layers at 2.4 ms and 3 at 2 ms: 10 chunks × 9 layers × 0.4 ms
+    (found,) = stragglers(recording((24 * MS // 10, 2 * MS), (9, 3), ("A", "A")), (9, 3))
+    assert (found.stage, found.excess_ns) == (0, 36 * MS)
+
+
 def test_more_layers_are_no_straggler() -> None:
     assert stragglers(recording((2 * MS, 2 * MS), (6, 2), ("A", "A")), (6, 2)) == ()
 
