@@ -173,6 +173,8 @@ def _advice(
 def _left_out(case: _Case) -> tuple[str, ...]:
     """What the figures do not count, or count although it was an accident."""
     left_out = case.found - len(case.prompts)
+    if left_out == 1:
+        return (f"1 of {case.found} prompts is left out: pauses that nothing explains fell into it",)
     if left_out:
         return (
             f"{left_out} of {case.found} prompts are left out: pauses that nothing explains fell into them",
