@@ -6,7 +6,7 @@ import re
 
 LONGEST = 200
 
-# Signs with a meaning anywhere, and those with one at the begin of a line.
+# Signs with a meaning anywhere, and those with one at the beginning of a line.
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|<>&~$]|^[-+=])")
 # GitHub turns these into links and pings people; a zero-width space keeps them text.
 _LINKED = re.compile(r"@|://|(?i:www)(?=\.)|#(?=[0-9])")
@@ -18,9 +18,17 @@ def visible(text: str, longest: int = LONGEST) -> str:
     This covers control characters and ANSI sequences, bidirectional marks, line separators and
     lone surrogates.
     """
-    cut = text if len(text) <= longest else text[: longest - 3] + "..."
+    return _escaped(text if len(text) <= longest else text[: longest - 1] + "…")
+
+
+def visible_end(text: str, longest: int) -> str:
+    """As `visible`, and cut at its beginning: names often differ at their ends only."""
+    return _escaped(text if len(text) <= longest else "…" + text[len(text) - longest + 1 :])
+
+
+def _escaped(text: str) -> str:
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in cut
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text
     )
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from bubblescope.errors import UsageError
 
-_UNITS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_UNITS_NS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9}
 _DURATION = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)(ns|us|ms|s)", re.ASCII)
 _LONGEST_NS = 2**62
 
@@ -24,7 +24,7 @@ class Unit:
         """Milliseconds wherever they read well, for a table whose largest number is near `longest_ns`."""
         if longest_ns >= 1000 * _UNITS_NS["s"]:
             return Unit("s")
-        return Unit("us" if longest_ns < _UNITS_NS["ms"] else "ms")
+        return Unit("µs" if longest_ns < _UNITS_NS["ms"] else "ms")
 
     def number(self, ns: int) -> str:
         """Without the unit's name: one decimal, "0" only for nothing at all."""
@@ -35,12 +35,13 @@ class Unit:
 
 
 def duration(ns: int) -> str:
-    """Three figures and the unit that suits them: "971 ms", "4.25 ms", "62.5 us"."""
+    """Three figures and the unit that suits them: "971 ms", "4.25 ms", "62.5 µs"."""
     if ns == 0:
         return "0 s"
-    for name in ("s", "ms", "us"):
+    for name in ("s", "ms", "µs"):
         value = ns / _UNITS_NS[name]
-        if abs(value) >= 1:
+        # What rounds to 1000 of a unit is 1 of the next.
+        if abs(value) >= 0.9995:
             decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
             return f"{value:.{decimals}f} {name}"
     return f"{ns} ns"
@@ -69,7 +70,7 @@ def parse_duration(text: str, option: str) -> int:
     match = _DURATION.fullmatch(text.strip().replace("\u00b5", "u"))
     if match is None:
         raise UsageError(f"{option}: {text!r} is not a time; write a number with ns, us, ms or s, like 10ms")
-    ns = int((Decimal(match[1]) * _UNITS_NS[match[2]]).to_integral_value())
+    ns = int((Decimal(match[1]) * _UNITS_NS[match[2].replace("u", "µ")]).to_integral_value())
     if ns > _LONGEST_NS:
         raise UsageError(f"{option}: {text!r} is longer than any recording")
     return ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bubblescope.analyzers.results import Analysis, RequestBreakdown
-from bubblescope.report.escape import visible
+from bubblescope.report.escape import visible, visible_end
 from bubblescope.report.quantities import Unit, duration, share
 from bubblescope.report.section import Line, Section, Table
 
@@ -29,11 +29,12 @@ def requests(analysis: Analysis, origin_ns: int) -> Section | None:
     numbers = request_numbers(analysis)
     shown = slowest(analysis, _MOST)
     unit = Unit.fitting(analysis.window_ns[1] - origin_ns)
-    table = Table(
-        header=("#", "request", f"arrival {unit.name}", "prompt", "TTFT", "tokens/s", "where the TTFT went"),
-        rows=tuple(_row(each, numbers, unit, origin_ns) for each in shown),
-        numbers=frozenset({"#", f"arrival {unit.name}", "prompt", "TTFT", "tokens/s"}),
-    )
+    figures = (f"arrival {unit.name}", "prompt", f"TTFT {unit.name}", "tokens/s")
+    rows = [_row(each, numbers, unit, origin_ns) for each in shown]
+    header: tuple[str, ...] = ("#", "request", *figures, "where the TTFT went")
+    if all(_only_counts(each, numbers) for each in shown):
+        header, rows = ("#", *header[2:]), [(row[0], *row[2:]) for row in rows]
+    table = Table(header, tuple(rows), frozenset({"#", *figures}))
     return Section("Requests", _summary(analysis.requests), table)
 
 
@@ -50,6 +51,11 @@ def request_numbers(analysis: Analysis) -> dict[tuple[str, int], int]:
     return {(name, int(arrival)): number for number, (name, arrival) in enumerate(keys, start=1)}
 
 
+def _only_counts(request: RequestBreakdown, numbers: dict[tuple[str, int], int]) -> bool:
+    """Whether the name, as the load generator gives it, says no more than the number."""
+    return request.request == f"bubblescope-request-{numbers.get((request.request, request.arrival_ns))}"
+
+
 def _slowness(request: RequestBreakdown) -> float:
     """Slowest first; one that never got its first token is the slowest of all."""
     return float("-inf") if request.ttft_ns is None else -request.ttft_ns
@@ -61,10 +67,10 @@ def _row(
     number = numbers.get((request.request, request.arrival_ns))
     return (
         "?" if number is None else str(number),
-        visible(request.request, 16),
+        visible_end(request.request, 16),
         unit.number(request.arrival_ns - origin_ns),
         str(request.prompt_tokens) if request.prompt_tokens >= 0 else "?",
-        "none" if request.ttft_ns is None else duration(request.ttft_ns),
+        "none" if request.ttft_ns is None else unit.number(request.ttft_ns),
         _speed(request),
         _breakdown(request),
     )
@@ -105,17 +111,17 @@ def _bursts(analysis: Analysis, origin_ns: int) -> Section | None:
     if len(rows) < 2:
         return None
     table = Table(
-        header=("#", f"begin {unit.name}", f"end {unit.name}", "lasts"),
+        header=("#", f"begin {unit.name}", f"end {unit.name}", f"lasts {unit.name}"),
         rows=tuple(
             (
                 str(number),
                 unit.number(row["begin_ns"] - origin_ns),
                 unit.number(row["end_ns"] - origin_ns),
-                duration(row["end_ns"] - row["begin_ns"]),
+                unit.number(row["end_ns"] - row["begin_ns"]),
             )
             for number, row in enumerate(rows[:_MOST], start=1)
         ),
-        numbers=frozenset({"#", f"begin {unit.name}", f"end {unit.name}", "lasts"}),
+        numbers=frozenset({"#", f"begin {unit.name}", f"end {unit.name}", f"lasts {unit.name}"}),
     )
     more = len(rows) - _MOST
     lines = [Line(f"The first {_MOST} of {len(rows)} bursts")] if more > 0 else []

@@ -59,21 +59,24 @@ def _parts(page: Page, marks: Mapping[str, str]) -> Iterator[RenderableType]:
         yield Padding(_section(section), _INDENT)
 
 
+#: Our own signs where a terminal has no Unicode, each as wide as it was.
+_ASCII = str.maketrans({"µ": "u", "…": "."})
 #: A number and its unit stay on one line. The sign between them is in no text of a page: it is
 #: not printable, so what comes from a recording has it as an escape.
 _JOINT = "\ue000"
-_JOINED = re.compile(r"(?<=[0-9]) (?=(?:%|ns|us|ms|s)(?![a-z]))")
+_JOINED = re.compile(r"(?<=[0-9]) (?=(?:%|ns|µs|ms|s)(?![a-z]))")
 
 
 @dataclass(frozen=True)
 class _Unbroken:
-    """Anything, with its joints shown as spaces after the lines are made."""
+    """Anything, with its joints shown as spaces, and in ASCII if need be, after the lines are made."""
 
     part: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         for segment in console.render(self.part, options):
-            yield segment._replace(text=segment.text.replace(_JOINT, " "))
+            text = segment.text.replace(_JOINT, " ")
+            yield segment._replace(text=text.translate(_ASCII) if options.ascii_only else text)
 
 
 def _words(text: str, style: str = "") -> Text:

@@ -13,9 +13,11 @@ from bubblescope.report.quantities import Unit, duration, parse_duration, percen
     [
         (0, "0 s"),
         (7, "7 ns"),
-        (62_500, "62.5 us"),
+        (62_500, "62.5 µs"),
         (4_250_000, "4.25 ms"),
         (971_400_000, "971 ms"),
+        (999_400_000, "999 ms"),
+        (999_600_000, "1.00 s"),
         (10_200_000_000, "10.2 s"),
         (3_600_000_000_000, "3600 s"),
         (-4_250_000, "-4.25 ms"),
@@ -46,7 +48,7 @@ def test_an_unknown_ratio_is_said_to_be_unknown() -> None:
 
 @pytest.mark.parametrize(
     ("longest_ns", "unit"),
-    [(500, "us"), (999_999, "us"), (10**6, "ms"), (999 * 10**9, "ms"), (3600 * 10**9, "s")],
+    [(500, "µs"), (999_999, "µs"), (10**6, "ms"), (999 * 10**9, "ms"), (3600 * 10**9, "s")],
 )
 def test_a_table_has_one_unit_for_all_its_numbers(longest_ns: int, unit: str) -> None:
     assert Unit.fitting(longest_ns) == Unit(unit)

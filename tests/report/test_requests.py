@@ -49,16 +49,29 @@ def test_a_request_shows_where_its_ttft_went_largest_part_first() -> None:
         "request": "a",
         "arrival ms": "10.0",
         "prompt": "32000",
-        "TTFT": "1.00 s",
+        "TTFT ms": "1000.0",
         # 32,000 tokens in a second.
         "tokens/s": "32000",
         "where the TTFT went": "compute on stage 0 70 %, compute on stage 1 18 %, bubble 10 %, host 2.0 %",
     }
 
 
+def test_a_long_name_shows_its_end() -> None:
+    (row,) = _rows(_served(("cmpl-0123456789abcdef-7", 10, 100, 5, {})))
+    assert row["request"] == "…3456789abcdef-7"
+
+
+def test_names_that_only_count_take_no_room() -> None:
+    counted = _served(*((f"bubblescope-request-{n}", 10 * n, 5, 100, {}) for n in (1, 2)))
+    assert ["request" in row for row in _rows(counted)] == [False, False]
+    # Where one name says more, all are shown.
+    named = _served(("bubblescope-request-1", 10, 5, 100, {}), ("other", 20, 5, 100, {}))
+    assert [row["request"] for row in _rows(named)] == ["…scope-request-1", "other"]
+
+
 def test_a_request_without_first_token_says_so() -> None:
     (row,) = _rows(_served(("a", 10, None, 100, {})))
-    assert row["TTFT"] == "none"
+    assert row["TTFT ms"] == "none"
     assert row["tokens/s"] == "?"
     assert row["where the TTFT went"] == "no first token in the recording"
 
@@ -93,8 +106,8 @@ def test_bursts_stand_in_for_requests_with_times_to_be_typed() -> None:
     )
     rows = _rows(replace(PLAIN, bursts=two))
     assert rows == [
-        {"#": "1", "begin ms": "0", "end ms": "1000.0", "lasts": "1.00 s"},
-        {"#": "2", "begin ms": "1125.0", "end ms": "2000.0", "lasts": "875 ms"},
+        {"#": "1", "begin ms": "0", "end ms": "1000.0", "lasts ms": "1000.0"},
+        {"#": "2", "begin ms": "1125.0", "end ms": "2000.0", "lasts ms": "875.0"},
     ]
 
 

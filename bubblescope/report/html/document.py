@@ -156,7 +156,7 @@ def _said(line: Line) -> Iterator[str]:
 
 def _unbroken(text: str) -> str:
     """No line begins with the unit of the number before."""
-    return re.sub(r"(?<=\d) (?=(%|[mun]?s)(\W|$))", "\u00a0", text)
+    return re.sub(r"(?<=\d) (?=(%|[mµn]?s)(\W|$))", "\u00a0", text)
 
 
 def _table(table: Table) -> Html:
