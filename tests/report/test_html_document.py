@@ -57,6 +57,14 @@ def test_a_person_reads_the_verdict_the_states_and_the_blame_without_any_script(
     assert "27 layers, NVIDIA H200" in text
 
 
+def test_a_cell_of_several_causes_gives_each_its_own_time() -> None:
+    # GIVEN 50 ms for compute and 10 for the host of the same stage; 0.1 ms more would be told on hovering
+    mixed = replace(uneven(), blame=analysis([], blame=[(1, 0, "compute", 50), (1, 0, "host", 10)]).blame)
+    source = written(mixed)
+    assert "<span>60.0 ms</span><span>compute 50.0 ms</span><span>host 10.0 ms</span>" in source
+    assert "<span>60.0 ms</span><span>compute</span>" in written(uneven())
+
+
 def test_the_blame_matrix_says_who_waited_for_whom() -> None:
     (row,) = re.findall(r'<tr><th scope="row">stage 1</th>(.*?)</tr>', written(uneven()))
     # 60 of the 100 ms in which a request was open

@@ -17,6 +17,8 @@ Number = TypeVar("Number", int, "int | None")
 _MOST_STAGES = 24
 #: Up to so many culprits there is room for time and cause beside the share.
 _ROOMY = 6
+#: A cause with a smaller share of a cell is told on hovering only.
+_WORTH_NAMING = 0.02
 
 
 def blame_matrix(analysis: Analysis) -> Html | None:
@@ -67,11 +69,20 @@ def _cell(waited: Sequence[Wait], roomy: bool) -> Html:
     lines = [element("b", number if roomy else number.removesuffix(" %"))]
     if roomy:
         lines.append(element("span", duration(sum(wait.ns for wait in waited))))
-        lines.append(element("span", waited[0].cause.replace("_", " ")))
+        lines += (element("span", cause) for cause in _causes(waited))
     title = "\n".join(
         f"{reason(wait.stage, wait.culprit, wait.cause)}: {duration(wait.ns)}" for wait in waited
     )
     return element("td", *lines, title=title, style=f"--heat:{100 * min(ratio, 1):.0f}%")
+
+
+def _causes(waited: Sequence[Wait]) -> list[str]:
+    """Why, the largest cause first: each with its time where there are several."""
+    whole = sum(wait.ns for wait in waited)
+    shown = [wait for wait in waited if wait.ns >= _WORTH_NAMING * whole]
+    if len(shown) == 1:
+        return [shown[0].cause.replace("_", " ")]
+    return [f"{wait.cause.replace('_', ' ')} {duration(wait.ns)}" for wait in shown]
 
 
 def _left_out(analysis: Analysis, shown: Sequence[int]) -> list[Html]:

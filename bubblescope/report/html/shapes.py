@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from bubblescope.report.html.element import Html, element
 
-#: In a narrow window a bar is so wide, and a letter on it; what fits there fits anywhere.
-_NARROWEST = 400
+#: The narrowest bar in a window, that on a phone (see the style sheet's max-width), and a letter on it.
+_IN_WINDOW, _ON_PHONE = 400, 170
 _LETTER = 7.2
 
 #: How many shades there are for what is only to be told apart: "batch0" and so on.
@@ -34,12 +34,17 @@ def bar(parts: Iterable[Part], description: str) -> Html:
     drawn, at = [], 0.0
     for part in parts:
         if part.share > 0:
-            room = part.share * _NARROWEST
-            label = next((each for each in part.labels if _LETTER * len(each) + 6 <= room), "")
-            field = _field(part.fill, at, part.share, label)
-            drawn.append(element("g", element("title", part.title), *field))
+            labels = _fitting(part, _IN_WINDOW), _fitting(part, _ON_PHONE)
+            drawn.append(
+                element("g", element("title", part.title), *_field(part.fill, at, part.share, *labels))
+            )
         at += part.share
     return element("svg", *drawn, class_="bar", role="img", aria_label=description)
+
+
+def _fitting(part: Part, width: float) -> str:
+    room = part.share * width
+    return next((each for each in part.labels if _LETTER * len(each) + 6 <= room), "")
 
 
 def labelled(name: Html, drawn: Html, figure: str) -> Html:
@@ -50,12 +55,13 @@ def labelled(name: Html, drawn: Html, figure: str) -> Html:
 
 def swatch(fill: str, letter: str) -> Html:
     """A small field of a shade with the letter that stands on it, for a legend."""
-    return element("svg", *_field(fill, 0, 1, letter), class_="swatch", aria_hidden="true")
+    return element("svg", *_field(fill, 0, 1, letter, letter), class_="swatch", aria_hidden="true")
 
 
-def _field(fill: str, at: float, share: float, label: str) -> tuple[Html, Html]:
+def _field(fill: str, at: float, share: float, label: str, on_phone: str) -> list[Html]:
     left, width, middle = (f"{100 * each:.3f}%" for each in (at, share, at + share / 2))
-    return (
+    words = [(label, "")] if label == on_phone else [(label, " in-window"), (on_phone, " on-phone")]
+    return [
         element("rect", x=left, width=width, height="100%", class_=f"is-{fill}"),
-        element("text", label, x=middle, y="50%", class_=f"on-{fill}"),
-    )
+        *(element("text", each, x=middle, y="50%", class_=f"on-{fill}{where}") for each, where in words),
+    ]
