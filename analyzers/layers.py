@@ -26,6 +26,8 @@ def layers(
     for source, partition in (("flag", flag), ("recording", trace.run.partition)):
         if partition is None:
             continue
+        if min(partition, default=0) < 1:
+            return {}, None, (Lost("layers per stage", f"the {source} names a stage without layers"),)
         if len(partition) == len(stages):
             return dict(zip(stages, partition, strict=True)), source, ()
         why = f"the {source} names {len(partition)} stages, the recording shows {len(stages)}"

@@ -126,7 +126,7 @@ def _flush() -> None:
 
 def _reason(error: OSError) -> str:
     what = error.strerror or str(error) or type(error).__name__
-    return what if error.filename is None else f"{error.filename}: {what}"
+    return f"{'output' if error.filename is None else error.filename}: {what}"
 
 
 def _fault(error: Exception) -> int:

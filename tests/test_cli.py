@@ -100,7 +100,7 @@ def test_wrong_usage_is_said_with_status_2(args: list[str], said: str) -> None:
             3,
             "bubblescope: a.json: No such file or directory",
         ),
-        (OSError(errno.ENOSPC, "No space left on device"), 3, "bubblescope: No space left on device"),
+        (OSError(errno.ENOSPC, "No space left on device"), 3, "bubblescope: output: No space left on device"),
         (KeyboardInterrupt(), 130, "bubblescope: interrupted"),
     ],
 )

@@ -12,6 +12,7 @@ from bubblescope.collectors._bubblescope_inject import layout
 from bubblescope.record import tables
 from bubblescope.record.hooks import missing_hooks
 from bubblescope.record.spool import NothingRecordedError, Process, Progress, read_spool
+from bubblescope.trace.frames import TIME_LIMIT
 from bubblescope.trace.model import Clock, Device, Lost, Run, Trace
 
 #: By this fact `record` tells the merge what `--keep-seconds` was.
@@ -131,7 +132,7 @@ def _require(holds: bool) -> None:
 
 
 def _is_count(value: object) -> bool:
-    return type(value) is int and 0 < value < 2**62
+    return type(value) is int and 0 < value < TIME_LIMIT
 
 
 def _run(facts: Mapping[str, Any], processes: Sequence[Process], devices: tuple[Device, ...]) -> Run:

@@ -39,17 +39,21 @@ class Destination:
         return spool
 
 
-def destination(output: str | None, append: bool = False, force: bool = False) -> Destination:
-    """Where `-o`, or a dated name without it, leads; raises UsageError if something is in the way."""
+def destination(output: str | None, append: bool | None = None, force: bool = False) -> Destination:
+    """Where `-o`, or a dated name without it, leads; raises UsageError if something is in the way.
+
+    append: None where the command has no such option.
+    """
     if append and force:
         raise UsageError("--append keeps what is in the file and --force replaces it; give one of them")
     if output is None:
         return Destination(_dated())
-    chosen = Destination(Path(output), append, force)
+    chosen = Destination(Path(output), bool(append), force)
     if chosen.trace.is_dir():
         raise UsageError(f"{shown(output)} is a folder; -o names the file to write")
     if chosen.trace.exists() and not (append or force):
-        raise UsageError(f"{shown(output)} exists; --force overwrites it, --append adds to it")
+        adding = "" if append is None else ", --append adds to it"
+        raise UsageError(f"{shown(output)} exists; --force overwrites it{adding}")
     return chosen
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from bubblescope.collectors._bubblescope_inject import layout
 from bubblescope.collectors._bubblescope_inject.room import entries, in_use
 from bubblescope.errors import NotATraceError
+from bubblescope.trace.frames import TIME_LIMIT
 
 Slots = npt.NDArray[np.void]
 #: Called with the files read so far and in all.
@@ -56,7 +57,7 @@ _DTYPES = {
 }  # fmt: skip
 #: The events that have a time, with the field that is the number of a text.
 _TIMED = {layout.SPAN: None, layout.REQUEST: "request", layout.INSTANT: "name", layout.COUNTER: "name"}
-_LATEST_NS = 2**62
+_LATEST_NS = TIME_LIMIT
 
 
 def empty_slots(kind: int, count: int) -> Slots:

@@ -128,10 +128,15 @@ def _slices(placed: Sequence[_Placed]) -> pd.DataFrame:
         "correlation": column("correlation"),
         "operation": _text_of([transfer.operation for transfer in table], moved),
         "group": _text_of([transfer.group for transfer in table], moved),
-        "peer": _take(np.array([transfer.peer for transfer in table], dtype=np.int32), moved),
+        "peer": _take(np.array([_peer(transfer) for transfer in table], dtype=np.int32), moved),
         "bytes": np.where(told == UNKNOWN, column("bytes"), told),
     }
     return pd.DataFrame(frame, copy=False)
+
+
+def _peer(transfer: Transfer) -> int:
+    """The peer, or unknown where no rank can have such a number."""
+    return transfer.peer if 0 <= transfer.peer < 1 << 31 else UNKNOWN
 
 
 def _numbered(values: Iterable[Any], known: dict[Any, int]) -> np.ndarray[Any, Any]:

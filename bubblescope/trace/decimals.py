@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from bubblescope.trace.frames import TIME_LIMIT
+
 #: Times and durations stay below this, so that a begin plus a duration plus a base fits in int64.
-LIMIT = 1 << 61
+LIMIT = TIME_LIMIT
 
 _DECIMAL = re.compile(rb"\s*(-?)(\d{1,40})(?:\.(\d{1,40}))?(?:[eE]([+-]?\d{1,2}))?\s*\Z")
 #: So many digits of microseconds cannot reach LIMIT; factors by the number of decimals.

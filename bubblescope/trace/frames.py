@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 
 UNKNOWN = -1
+#: Times lie within this many nanoseconds of 0 (73 years), so that differences and sums of two fit.
+TIME_LIMIT = 1 << 61
 
 #: How a column is stored. "time" is int64 nanoseconds; "time?" the same with missing values
 #: (pandas Int64); "text" an open categorical; a tuple a closed one.
@@ -155,8 +157,18 @@ def _column(kind: Kind, values: Any) -> Any:
         column = column.remove_unused_categories()
         return column.reorder_categories(sorted(column.categories))
     if kind == "time?":
-        return pd.array(values, dtype="Int64")
-    return _numbers("int64" if kind == "time" else kind, values)
+        known = pd.array(values, dtype="Int64")
+        _within_limit(np.asarray(known[~known.isna()], dtype="int64"))
+        return known
+    numbers = _numbers("int64" if kind == "time" else kind, values)
+    if kind == "time":
+        _within_limit(numbers)
+    return numbers
+
+
+def _within_limit(times: np.ndarray[Any, Any]) -> None:
+    if len(times) and (times.min() < -TIME_LIMIT or times.max() > TIME_LIMIT):
+        raise SchemaError("a time further than 73 years from 0")
 
 
 def _numbers(dtype: str, values: Any) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bubblescope.trace import frames
-from bubblescope.trace.frames import COUNTERS, REQUESTS, SLICES, SPANS, TRACKS, SchemaError
+from bubblescope.trace.frames import COUNTERS, REQUESTS, SLICES, SPANS, TIME_LIMIT, TRACKS, SchemaError
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,8 @@ class Trace:
     def __post_init__(self) -> None:
         for schema in (TRACKS, SLICES, SPANS, REQUESTS, COUNTERS):
             object.__setattr__(self, schema.name, frames.checked(schema, getattr(self, schema.name)))
+        if any(abs(time) > TIME_LIMIT for time in self.run.window_ns or ()):
+            raise SchemaError("window_ns: a time further than 73 years from 0")
         _within(self.slices["track"], len(self.tracks), "slices.track")
         for frame in ("tracks", "spans", "counters"):
             _within(getattr(self, frame)["device"], len(self.run.devices), f"{frame}.device")

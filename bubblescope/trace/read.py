@@ -13,6 +13,8 @@ from bubblescope.trace.recording_file import Content, read_file
 from bubblescope.trace.source import Progress, shown
 
 _MOST_FILES = 10_000
+#: More than any pipeline has; each costs the analysis some time, however little it did.
+_MOST_DEVICES = 256
 #: Names of files that are looked at in a folder.
 _NAMES = ("*.json", "*.json.*", "*.gz", "*.trace", "*.sqlite", "*.nsys-rep")
 
@@ -52,11 +54,18 @@ def _whole(contents: Mapping[Path, Content], place: Path) -> Trace:
         raise NotATraceError(
             f"{shown(place)} holds several recordings, not the ranks of one; name a file, for example {whole}"
         )
-    return own[0].trace() if own else assembled(documents)
+    trace = own[0].trace() if own else assembled(documents)
+    if len(trace.run.devices) > _MOST_DEVICES:
+        raise NotATraceError(
+            f"{shown(place)} shows {len(trace.run.devices)} devices; up to {_MOST_DEVICES} can be looked at"
+        )
+    return trace
 
 
 def _files_in(folder: Path) -> list[Path]:
-    files = sorted({file for name in _NAMES for file in folder.glob(name) if not file.is_dir()})
+    files = sorted(
+        {file for name in _NAMES for file in folder.glob(name) if file.is_file() or not file.exists()}
+    )
     if not files:
         inner = next((file.parent for name in _NAMES for file in folder.glob(f"*/{name}")), None)
         hint = f"; perhaps you mean {shown(inner)}" if inner else ""

@@ -56,3 +56,9 @@ def test_a_partition_for_another_number_of_stages_is_refused() -> None:
     analysis = analyze(trace, Options(partition=(1, 2, 3)))
     assert [stage.layers for stage in analysis.stages] == [None, None]
     assert any("names 3 stages, the recording shows 2" in lost.why for lost in analysis.lost)
+
+
+def test_a_stage_without_layers_is_not_believed() -> None:
+    trace = recording((3, 2))
+    told = replace(trace, run=replace(trace.run, partition=(5, 0)))
+    assert found(told) == ([None, None], None)

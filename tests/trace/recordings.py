@@ -12,6 +12,7 @@ from bubblescope.trace.frames import (
     REQUESTS,
     SLICES,
     SPANS,
+    TIME_LIMIT,
     TRACKS,
     Schema,
 )
@@ -20,7 +21,9 @@ from bubblescope.trace.model import Clock, Device, Group, Lost, Run, Trace
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 INT64 = st.integers(1 - (1 << 63), (1 << 63) - 1)
 #: Times like those of today in nanoseconds, small ones, and the ends of what is possible.
-TIMES = st.one_of(st.integers((1 << 60) - 1000, (1 << 60) + 1000), st.integers(0, 100), INT64)
+TIMES = st.one_of(
+    st.integers((1 << 60) - 1000, (1 << 60) + 1000), st.integers(0, 100), st.integers(-TIME_LIMIT, TIME_LIMIT)
+)
 #: Any text, but for what redaction takes out of a text.
 TEXTS = st.text(alphabet=st.characters(exclude_categories=("Cs",), exclude_characters="=:/@-_"), max_size=12)
 NAMES = TEXTS.filter(lambda text: "bearer" not in text.lower())

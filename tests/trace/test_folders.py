@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,32 @@ def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
     total = sum(path.stat().st_size for path in tmp_path.iterdir())
     assert seen[-1] == (total, total)
     assert seen == sorted(seen)
+
+
+def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
+    # GIVEN a pipe that nobody writes to, named like a trace, beside a trace
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "rank0.json").write_bytes(
+        b'[{"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":1,"dur":2}]'
+    )
+    assert len(read_trace(tmp_path).slices) == 1
+
+
+def test_more_devices_than_a_pipeline_has_are_refused(tmp_path: Path) -> None:
+    events = [
+        f'{{"ph":"X","cat":"kernel","name":"a","pid":{pid},"tid":7,"ts":1,"dur":2}}' for pid in range(257)
+    ]
+    path = tmp_path / "many.json"
+    path.write_text(f"[{','.join(events)}]")
+    with pytest.raises(NotATraceError, match="shows 257 devices"):
+        read_trace(path)
+
+
+def test_a_peer_that_no_rank_can_be_is_unknown(tmp_path: Path) -> None:
+    arguments = '{"Collective name":"send","Process Group Name":"1","Dst Rank":1099511627776}'
+    path = tmp_path / "rank0.json"
+    path.write_text(
+        '[{"ph":"X","cat":"kernel","name":"ncclDevKernel_SendRecv","pid":0,"tid":7,"ts":1,"dur":2,'
+        f'"args":{arguments}}}]'
+    )
+    assert read_trace(path).slices[["operation", "peer"]].astype(object).to_numpy().tolist() == [["send", -1]]

@@ -29,3 +29,10 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 def test_what_is_lost_is_added_to_what_was() -> None:
     trace = Trace(Run(lost=(Lost("a", "b"),))).with_lost(Lost("c", "d", 2))
     assert [lost.what for lost in trace.run.lost] == ["a", "c"]
+
+
+def test_times_that_could_overflow_are_refused() -> None:
+    with pytest.raises(SchemaError, match="73 years"):
+        Trace(Run(window_ns=(0, 2**70)))
+    with pytest.raises(SchemaError, match="73 years"):
+        frames.table(COUNTERS, {"device": [0], "name": ["x"], "time_ns": [2**62], "value": [0.0]})
