@@ -171,7 +171,7 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
     with open("/dev/full", "wb") as full:
         ended = subprocess.run([*BUBBLESCOPE, "--help"], stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert ended.returncode == 3
-    assert ended.stderr == b"bubblescope: No space left on device\n"
+    assert ended.stderr == b"bubblescope: output: No space left on device\n"
 
 
 def test_the_bash_script_completes_commands_in_bash(tmp_path: Path) -> None:
