@@ -17,7 +17,7 @@ VAGUE = {"utils", "util", "helpers", "helper", "manager", "managers", "misc", "c
 #: Where packages come from is the machine's own setting.
 REGISTRY = re.compile(
     r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|deb\.debian\.org|download\.pytorch\.org|"
-    r"crates\.io|proxy\.golang\.org|index[-]url|find-links\s*=",
+    r"crates\.io|proxy\.golang\.org|index[-]url|find[-]links\s*=",
     re.IGNORECASE,
 )
 PATH_OF_A_MACHINE = re.compile(r"(?<![\w.])/work/\w")
