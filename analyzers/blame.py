@@ -148,9 +148,9 @@ def _judge(
         held = other.times[other.state == state]
         verdicts.append(((stage, state), iv.intersect(rest, held)))
         rest = iv.subtract(rest, held)
-    verdicts.append((None, iv.intersect(rest, other.times[np.isin(other.state, _WAITING)])))
-    rest = iv.subtract(rest, other.times[np.isin(other.state, _WAITING)])
-    verdicts.append(((stage, "unknown"), rest))
+    waited = other.times[np.isin(other.state, _WAITING)]
+    verdicts.append((None, iv.intersect(rest, waited)))
+    verdicts.append(((stage, "unknown"), iv.subtract(rest, waited)))
     return verdicts
 
 

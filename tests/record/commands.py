@@ -61,8 +61,8 @@ def bubblescope(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProces
     )
 
 
-def begun(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
-    """Like `bubblescope`, but still running, in a session of its own; returns when it says "ready"."""
+def begun(*arguments: str | Path, cwd: Path, says: str = "ready\n") -> subprocess.Popen[str]:
+    """Like `bubblescope`, but still running, in a session of its own, with a first line that begins so."""
     process = subprocess.Popen(
         [*BUBBLESCOPE, *map(str, arguments)],
         cwd=cwd,
@@ -73,7 +73,7 @@ def begun(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
         start_new_session=True,
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+    assert process.stdout.readline().startswith(says)
     return process
 
 

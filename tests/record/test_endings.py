@@ -208,18 +208,8 @@ def test_kill_9_of_everything_at_once(tmp_path: Path) -> None:
 
 def start_demo(folder: Path) -> subprocess.Popen[str]:
     """The embedded engine being recorded into t.json; it has answered its warm-up."""
-    process = subprocess.Popen(
-        [*BUBBLESCOPE, "record", "-o", "t.json", "--", sys.executable, "-m", "bubblescope.demo"],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("request 0")
-    return process
+    command = (sys.executable, "-m", "bubblescope.demo")
+    return begun("record", "-o", "t.json", "--", *command, cwd=folder, says="request 0")
 
 
 @pytest.fixture
