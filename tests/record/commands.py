@@ -31,7 +31,17 @@ while True:
         time.sleep(0.001)
     microbatch += 1
 """
-#: The same, for three microbatches.
+#: 1500 microbatches, more than one file of the spool holds, and then one that never ends: it says "ready" in the middle of it.
+STUCK = """
+stage = recorder.stage(0, rank=0, layers=(0, 4), device="CPU")
+for microbatch in range(1501):
+    with stage.span("forward", microbatch=microbatch, phase="prefill"):
+        time.sleep(0.001)
+        if microbatch == 1500:
+            print("ready", flush=True)
+            time.sleep(600)
+"""
+#: The same as ENDLESS, for three microbatches.
 SHORT = """
 stage = recorder.stage(0, rank=0, layers=(0, 4), device="CPU")
 for microbatch in range(3):

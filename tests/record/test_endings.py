@@ -19,6 +19,7 @@ from tests.record.commands import (
     BUBBLESCOPE,
     ENDLESS,
     SHORT,
+    STUCK,
     begun,
     bubblescope,
     descendants,
@@ -70,17 +71,17 @@ def test_a_signal_reaches_the_command_exactly_once(number: signal.Signals, to: s
 
 
 def test_sigterm_ends_the_command_and_the_trace_is_whole(tmp_path: Path) -> None:
-    process = begun("record", "-o", "t.json", "--", *python(ENDLESS), cwd=tmp_path)
-    worked_for_a_while(tmp_path / "t.json.spool")
+    # GIVEN a command in the middle of its 1501st microbatch
+    process = begun("record", "-o", "t.json", "--", *python(STUCK), cwd=tmp_path)
     process.terminate()
     status, said = ended(process)
     assert status == 128 + signal.SIGTERM
     assert len(said) == 1 and " in t.json, " in said[0]
     trace = read_trace(tmp_path / "t.json")
-    assert without_gap(microbatches(trace))
+    assert microbatches(trace) == list(range(1500))
     # THEN the span it died in is named
     assert [(lost.what, lost.count) for lost in trace.run.lost] == [("spans", 1)]
-    assert "forward of microbatch" in trace.run.lost[0].why
+    assert "forward of microbatch 1500 on stage 0" in trace.run.lost[0].why
 
 
 class Terminal:
