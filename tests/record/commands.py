@@ -31,7 +31,8 @@ while True:
         time.sleep(0.001)
     microbatch += 1
 """
-#: 1500 microbatches, more than one file of the spool holds, and then one that never ends: it says "ready" in the middle of it.
+#: 1500 microbatches, more than one file of the spool holds, and then one that never ends; in the
+#: middle of that it says "ready".
 STUCK = """
 stage = recorder.stage(0, rank=0, layers=(0, 4), device="CPU")
 for microbatch in range(1501):
