@@ -1,7 +1,8 @@
 """Having an engine load its collector, without touching the engine: as a plugin of its own kind.
 
 Engines find plugins by the metadata of installed packages, and a folder on PYTHONPATH holds
-metadata as well as site-packages does. So it works from any other environment too.
+metadata as well as site-packages does. So it works from any other environment too. What every
+Python process needs, engine or not, is started by a `sitecustomize` in the same folder.
 """
 
 from __future__ import annotations
@@ -14,6 +15,18 @@ NAME = "bubblescope"
 FOLDER = "plugins"
 _METADATA = f"Metadata-Version: 2.1\nName: {NAME}-inject\nVersion: 1\n"
 _ENTRY_POINTS = f"[vllm.general_plugins]\n{NAME} = _bubblescope_inject.vllm:register\n"
+#: A Python too old for the collectors, or a host without them, is left alone.
+_STARTUP = """import sys
+
+startup = None
+if sys.version_info >= (3, 10):
+    try:
+        from _bubblescope_inject import startup
+    except ImportError:
+        pass
+if startup is not None:
+    startup.run(__file__)
+"""
 
 #: Lists that an engine takes names from, with what must be in them. Where the user set none, the
 #: first means "all", so it is not set then.
@@ -22,12 +35,13 @@ _COPIED_TO_RAY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 
 
 def write(spool: Path) -> Path:
-    """Write the metadata and return the folder that has to be on PYTHONPATH."""
+    """Write the metadata and the start-up code, and return the folder that has to be on PYTHONPATH."""
     folder = spool / FOLDER
     metadata = folder / f"{NAME}_inject-1.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(_METADATA)
     (metadata / "entry_points.txt").write_text(_ENTRY_POINTS)
+    (folder / "sitecustomize.py").write_text(_STARTUP)
     return folder
 
 

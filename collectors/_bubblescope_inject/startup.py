@@ -1,0 +1,32 @@
+"""What happens in every Python process of a recorded command as it starts.
+
+`record` puts a `sitecustomize` of its own in front of the path. Python imports the first one only, so
+the one that it hides is run here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+
+from . import last_words
+
+_NAME = "sitecustomize"
+
+
+def run(own_file: str) -> None:
+    """Called by our `sitecustomize`, which is in that file. What the hidden one raises is raised on."""
+    try:
+        _run_the_hidden(os.path.dirname(os.path.abspath(own_file)))
+    finally:
+        last_words.listen()  # after it: it may set the same hooks
+
+
+def _run_the_hidden(own_folder: str) -> None:
+    path = [entry for entry in sys.path if os.path.abspath(entry) != own_folder]
+    spec = PathFinder.find_spec(_NAME, path)
+    if spec is not None and spec.loader is not None:
+        module = sys.modules[_NAME] = module_from_spec(spec)
+        spec.loader.exec_module(module)
