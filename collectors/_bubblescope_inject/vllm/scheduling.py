@@ -14,12 +14,12 @@ from typing import Any
 
 from .. import fact, recording, stage
 from ..spans import Stage
+from ..steps import Step as Step
+from ..steps import contents
 from . import facts
 
-#: The attribute. Its value is a plain tuple: a process without this package must be able to load it.
+#: The attribute; its value is a `Step`.
 ATTRIBUTE = "_bubblescope_step"
-#: step, phase, tokens, prefix
-Step = tuple[int, str, int, int]
 
 _numbers = itertools.count(1)
 
@@ -31,7 +31,7 @@ def schedule(scheduler: Any, *args: Any, **kwargs: Any) -> Callable[[Any], None]
     def decided(output: Any) -> None:
         if output.total_num_scheduled_tokens > 0:
             number = next(_numbers)
-            phase, prefix = _contents(_rows(output, scheduler.requests))
+            phase, prefix = contents(_rows(output, scheduler.requests))
             tokens = output.total_num_scheduled_tokens
             setattr(output, ATTRIBUTE, (number, phase, tokens, prefix))
             _first_stage(scheduler.vllm_config).measured(
@@ -73,17 +73,3 @@ def _rows(output: Any, requests: Any) -> Iterable[tuple[int, int, int]]:
     computed.update(zip(cached.req_ids, cached.num_computed_tokens, strict=True))
     for request, tokens in output.num_scheduled_tokens.items():
         yield tokens, computed[request], requests[request].num_prompt_tokens
-
-
-def _contents(rows: Iterable[tuple[int, int, int]]) -> tuple[str, int]:
-    """Phase and prefix of a step; with several requests, the mean prefix of its tokens."""
-    prefills = decodes = tokens = weighted = 0
-    for new, before, prompt in rows:
-        if before < prompt:
-            prefills += 1
-        else:
-            decodes += 1
-        tokens += new
-        weighted += new * before
-    phase = "mixed" if prefills and decodes else "prefill" if prefills else "decode"
-    return phase, weighted // max(tokens, 1)

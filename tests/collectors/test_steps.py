@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bubblescope.collectors._bubblescope_inject.vllm.scheduling import _contents
+from bubblescope.collectors._bubblescope_inject.steps import contents
 
 # Rows: new tokens, tokens computed before, tokens of the prompt.
 FIRST_CHUNK = (4096, 0, 32_000)
@@ -26,4 +26,4 @@ DECODE = (1, 32_000, 32_000)
     ],
 )
 def test_phase_and_prefix(rows: list[tuple[int, int, int]], phase: str, prefix: int) -> None:
-    assert _contents(rows) == (phase, prefix)
+    assert contents(rows) == (phase, prefix)
