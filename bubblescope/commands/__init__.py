@@ -20,5 +20,8 @@ COMMANDS = {
     "merge": Entry("bubblescope.commands.merge:merge", "Make a trace of an interrupted recording."),
     "redact": Entry("bubblescope.commands.redact:redact", "Take secrets out of a trace before sharing it."),
     "doctor": Entry("bubblescope.commands.doctor:doctor", "Foretell what cannot run, and say why."),
+    "build-native": Entry(
+        "bubblescope.commands.build_native:build_native", "Compile the native collectors beforehand."
+    ),
     "completion": Entry("bubblescope.commands.completion:completion", "Print a shell's completion script."),
 }
