@@ -61,6 +61,10 @@ class _Record(click.Command):
     help="Write at most so much while the command runs; then the oldest goes.",
 )
 @click.option("--keep-seconds", type=click.IntRange(min=1), metavar="N", help="Keep the last N seconds only.")
+@click.option(
+    "--detail", type=click.Choice(["stages", "layers"]), default="stages", show_default=True,
+    help="Stages as a whole, or layer by layer where the engine lets it be seen; that costs time.",
+)  # fmt: skip
 @click.option("--prompt-tokens", type=_COUNT, metavar="N", help="Drive the server: prompts of N tokens.")
 @click.option("--requests", type=_COUNT, default=3, show_default=True, metavar="N", help="How many.")
 @click.option("--concurrency", type=_COUNT, default=1, show_default=True, metavar="N", help="Open at once.")
@@ -83,6 +87,7 @@ def record(
     force: bool,
     max_size: int,
     keep_seconds: int | None,
+    detail: str,
     prompt_tokens: int | None,
     requests: int,
     concurrency: int,
@@ -111,4 +116,6 @@ def record(
     load = None
     if prompt_tokens is not None:
         load = Load(url or "", prompt_tokens, requests, concurrency, output_tokens, warmup, ready_seconds)
-    return record_command(command, output, wanted, Messages(), append=append, force=force, load=load)
+    return record_command(
+        command, output, wanted, Messages(), append=append, force=force, load=load, detail=detail
+    )

@@ -8,8 +8,9 @@ from typing import Any
 
 import orjson
 
-from bubblescope.collectors._bubblescope_inject import layout
+from bubblescope.collectors._bubblescope_inject import last_words, layout
 from bubblescope.record import tables
+from bubblescope.record.detail import missing_detail
 from bubblescope.record.hooks import missing_hooks
 from bubblescope.record.spool import NothingRecordedError, Process, Progress, read_spool
 from bubblescope.trace.frames import TIME_LIMIT
@@ -77,6 +78,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         *_lost("facts", invalid, "they are not the JSON that their name asks for"),
         *_open_spans(processes),
         *missing_hooks(facts),
+        *missing_detail(facts, spans),
         *_lost("processes, their later events", running, "they still ran when the recording was merged"),
     )
 
@@ -98,6 +100,8 @@ def _facts(processes: Sequence[Process]) -> tuple[dict[str, Any], int]:
             texts[name] = max(texts.get(name, fact), fact)
     facts, invalid = {}, 0
     for name, (_, text) in texts.items():
+        if name.startswith(last_words.FACT_PREFIX):
+            continue  # what matters of them is in the fact that explains a failure
         try:
             facts[name] = _valid(name, orjson.loads(text))
         except ValueError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import bubblescope.collectors
+from bubblescope.collectors._bubblescope_inject import parts
 from bubblescope.collectors._bubblescope_inject.spoolfile import boot_id
 from bubblescope.collectors._bubblescope_inject.writer import (
     FOLDER_VARIABLE,
@@ -22,6 +23,7 @@ from bubblescope.errors import BubblescopeError, UsageError
 from bubblescope.record import plugins
 from bubblescope.record.command_line import engine_of
 from bubblescope.record.destination import Destination, destination
+from bubblescope.record.ending import FAILURE_FACT, Ending
 from bubblescope.record.launch import OWN_FAILURE, CommandError, run_command
 from bubblescope.record.messages import Messages
 from bubblescope.trace.source import shown
@@ -54,9 +56,11 @@ def record(
     append: bool = False,
     force: bool = False,
     load: Load | None = None,
+    detail: str = parts.STAGES,
 ) -> int:
     """Record a command; returns its exit status, or 125 if it succeeded and the recording did not.
 
+    detail: "layers" has collectors record the parts of a forward, too, else "stages".
     With a load, the command is a server: it is driven with it, and then ended.
 
     Raises RecordingError, status 125, if recording cannot begin, and CommandError, status 126 or
@@ -72,25 +76,36 @@ def record(
 
     def begin() -> None:
         try:
-            _tell(spool, limits, _known(command, limits))
+            _tell(spool, limits, _known(command, limits, detail))
         except Exception as error:  # the command runs on, and is recorded, without these facts
             messages.say(_reason(error))
         if driver is not None:
             driver.start(Writer(str(spool), limits.max_bytes, None))
 
     try:
-        environment = _environment(spool, limits)
+        environment = _environment(spool, limits, detail)
     except OSError as error:
         shutil.rmtree(spool, ignore_errors=True)
         raise RecordingError(f"cannot record into {shown(where.spool)}: {error.strerror}") from None
     messages.say(f"recording into {shown(where.trace)}")
+    ending = Ending()
+
+    def asked_to_end() -> None:
+        ending.asked()
+        if driver is not None:
+            driver.give_up()
+
     try:
-        status = run_command(command, environment, begin, driver.give_up if driver is not None else _nothing)
+        status = run_command(command, environment, begin, asked_to_end)
     except CommandError:
         shutil.rmtree(spool, ignore_errors=True)
         raise
-    _tell(spool, limits, {"exit_status": status, **_driven(driver)})
+    facts = {"exit_status": status, **_driven(driver)}
+    failure = ending.failure(spool, status, in_vain=driver is not None and driver.failure is not None)
+    _tell(spool, limits, facts if failure is None else {**facts, FAILURE_FACT: failure})
     status = _finished(spool, where, status, messages)
+    if failure is not None:
+        messages.say(str(failure["text"]))
     return status or (OWN_FAILURE if driver is not None and driver.failure else 0)
 
 
@@ -134,17 +149,18 @@ def _check_same_clock(destination: Destination) -> None:
         )
 
 
-def _environment(spool: Path, limits: Limits) -> dict[str, str]:
+def _environment(spool: Path, limits: Limits, detail: str) -> dict[str, str]:
     """What the command finds: our own environment, where the collectors are, where they shall write."""
     collectors = str(Path(bubblescope.collectors.__file__).parent)
     paths = (str(plugins.write(spool)), collectors, os.environ.get("PYTHONPATH"))
-    ours = ("PYTHONPATH", FOLDER_VARIABLE, MAX_BYTES_VARIABLE, KEEP_SECONDS_VARIABLE)
+    ours = ("PYTHONPATH", FOLDER_VARIABLE, MAX_BYTES_VARIABLE, KEEP_SECONDS_VARIABLE, parts.VARIABLE)
     environment = {
         **os.environ,
         **plugins.environment(os.environ, ours),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         FOLDER_VARIABLE: str(spool),
         MAX_BYTES_VARIABLE: str(limits.max_bytes),
+        parts.VARIABLE: detail,
     }
     environment.pop(KEEP_SECONDS_VARIABLE, None)
     if limits.keep_seconds is not None:
@@ -152,8 +168,9 @@ def _environment(spool: Path, limits: Limits) -> dict[str, str]:
     return environment
 
 
-def _known(command: Sequence[str], limits: Limits) -> dict[str, object]:
+def _known(command: Sequence[str], limits: Limits, detail: str) -> dict[str, object]:
     from bubblescope.record.assemble import KEEP_SECONDS_FACT
+    from bubblescope.record.detail import ASKED_FACT
     from bubblescope.trace.model import Run, Trace
     from bubblescope.trace.redact import redacted
 
@@ -161,6 +178,7 @@ def _known(command: Sequence[str], limits: Limits) -> dict[str, object]:
         "command": redacted(Trace(Run(command=tuple(command)))).run.command,
         "engine": engine_of(command),
         KEEP_SECONDS_FACT: limits.keep_seconds,
+        ASKED_FACT: detail if detail != parts.STAGES else None,
     }
     return {name: value for name, value in facts.items() if value is not None}
 

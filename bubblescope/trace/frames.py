@@ -22,7 +22,8 @@ TIME_LIMIT = 1 << 61
 Kind = str | tuple[str, ...]
 
 SPAN_KINDS = (
-    "forward", "embed", "head", "sample", "recv", "send", "copy", "split", "schedule", "sync",
+    "forward", "embed", "head", "sample", "recv", "send", "copy", "split", "schedule", "sync", "layer",
+    "attention",
 )  # fmt: skip
 PHASES = ("prefill", "decode", "mixed", "unknown")
 TRACK_KINDS = ("stream", "thread")
@@ -70,7 +71,8 @@ SLICES = Schema(
 
 #: One piece of work of one stage on one microbatch. `device` is the position in `Run.devices`;
 #: `peer` the other stage of a recv, send or copy. Layers are half open. `clock` says where the
-#: times were taken.
+#: times were taken. A `layer` is one layer of a forward, an `attention` the attention of one: they lie
+#: within the forward's own span, whose time is theirs.
 SPANS = Schema(
     "spans",
     {

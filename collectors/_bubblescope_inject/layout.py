@@ -47,7 +47,10 @@ INSTANT_SLOT = Struct("<qIH48xBB")
 #: time, value, name (a text), stage.
 COUNTER_SLOT = Struct("<qdIH40xBB")
 
-KINDS = ("forward", "embed", "head", "sample", "recv", "send", "copy", "split", "schedule", "sync")
+KINDS = (
+    "forward", "embed", "head", "sample", "recv", "send", "copy", "split", "schedule", "sync", "layer",
+    "attention",
+)  # fmt: skip
 PHASES = ("prefill", "decode", "mixed", "unknown")
 CLOCKS = ("device", "host")
 ARRIVED, FIRST_TOKEN, ENDED = 1, 2, 3

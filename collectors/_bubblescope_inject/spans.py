@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from time import monotonic_ns
 
 from . import ranges, recording
@@ -185,6 +186,12 @@ class Stage:
                 _CLOCK_NUMBERS[clock], SPAN,
             )
         )  # fmt: skip
+
+    def part(self, layer: int) -> Stage:
+        """The stage as far as one of its layers goes, for spans of that layer alone."""
+        part = copy.copy(self)
+        part.layer_begin, part.layer_end = layer, layer + 1
+        return part
 
     def instant(self, name: str) -> None:
         """Mark this moment."""

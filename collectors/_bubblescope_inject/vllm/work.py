@@ -11,10 +11,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .. import UNKNOWN, fact, stage
+from .. import UNKNOWN, fact, parts, stage
 from ..device_time import DeviceClock, DeviceSpan
 from ..hooks import around, set_hook
 from ..spans import Span, Stage
+from . import layers
 from .facts import compilation
 from .scheduling import ATTRIBUTE, Step
 
@@ -48,26 +49,35 @@ class _Worker:
         if inner is not None and self.number == 0 and compilation(config) == "none":
             # Under compilation a hook in the model would be compiled, or break that.
             any(set_hook(inner, name, around(embed)) for name in ("embed_input_ids", "get_input_embeddings"))
+        if parts.wanted():
+            parts.watch(self.stage, layers.layers(inner, config), layers.attention(inner, config), self.part)
         if self.number == 0:
             fact("runner", "V2" if type(runner).__module__.startswith("vllm.v1.worker.gpu.") else "V1")
 
-    def begin(self, kind: str, peer: int = UNKNOWN, size: int = UNKNOWN) -> Span | DeviceSpan | None:
-        """Begin a span of the step at hand; None where there is none."""
+    def begin(
+        self, kind: str, peer: int = UNKNOWN, size: int = UNKNOWN, of: Stage | None = None
+    ) -> Span | DeviceSpan | None:
+        """Begin a span of the step at hand, of the whole stage or a part; None where there is no step."""
         if self.step is None:
             return None
+        stage = of or self.stage
         number, phase, tokens, prefix = self.step
         span: Span | DeviceSpan
         if self.clock is None:
-            span = self.stage.span(
+            span = stage.span(
                 kind, phase=phase, step=number, microbatch=number, tokens=tokens, prefix=prefix, peer=peer,
                 bytes=size,
             )  # fmt: skip
         else:
             span = DeviceSpan(
-                self.clock, self.stage, kind, phase=phase, step=number, microbatch=number, tokens=tokens,
+                self.clock, stage, kind, phase=phase, step=number, microbatch=number, tokens=tokens,
                 prefix=prefix, peer=peer, bytes=size,
             )  # fmt: skip
         return span.begin()
+
+    def part(self, kind: str, of: Stage) -> End | None:
+        """Begin a part of a forward."""
+        return _ended(self.begin(kind, of=of))
 
 
 _worker: _Worker | None = None
