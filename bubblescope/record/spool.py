@@ -51,12 +51,29 @@ _INSTANT = np.dtype([("time_ns", "<i8"), ("name", "<u4"), ("stage", "<u2"), ("",
 _COUNTER = np.dtype(
     [("time_ns", "<i8"), ("value", "<f8"), ("name", "<u4"), ("stage", "<u2"), ("", "V40"), *_TAIL]
 )
+_ACTIVITY = np.dtype([
+    ("begin_ns", "<i8"), ("end_ns", "<i8"), ("bytes", "<i8"), ("correlation", "<u4"), ("context", "<u4"),
+    ("stream", "<u4"), ("graph", "<u4"), ("name", "<u4"), ("peer", "<i4"), ("device", "<u2"), ("work", "u1"),
+    ("copy_kind", "u1"), ("", "V10"), *_TAIL,
+])  # fmt: skip
+_LAUNCHES = np.dtype([
+    ("step", "<i8"), ("microbatch", "<i8"), ("after", "<u4"), ("before", "<u4"), ("stage", "<u2"),
+    ("peer", "<i2"), ("layer_begin", "<i2"), ("layer_end", "<i2"), ("kind", "u1"), ("", "V29"), *_TAIL,
+])  # fmt: skip
 _DTYPES = {
     layout.SPAN: _SPAN, layout.STAGE: _STAGE, layout.TEXT: _TEXT, layout.FACT: _FACT,
     layout.REQUEST: _REQUEST, layout.INSTANT: _INSTANT, layout.COUNTER: _COUNTER,
+    layout.ACTIVITY: _ACTIVITY, layout.LAUNCHES: _LAUNCHES,
 }  # fmt: skip
-#: The events that have a time, with the field that is the number of a text.
-_TIMED = {layout.SPAN: None, layout.REQUEST: "request", layout.INSTANT: "name", layout.COUNTER: "name"}
+#: The events that come in numbers, with the field that is the number of a text.
+_EVENTS = {
+    layout.SPAN: None, layout.REQUEST: "request", layout.INSTANT: "name", layout.COUNTER: "name",
+    layout.ACTIVITY: "name", layout.LAUNCHES: None,
+}  # fmt: skip
+#: What an activity is, by its number.
+WORKS = ("kernel", "copy", "memset")
+#: Fields that are positions in these.
+_NAMED = {"kind": layout.KINDS, "phase": layout.PHASES, "clock": layout.CLOCKS, "work": WORKS}
 _LATEST_NS = TIME_LIMIT
 
 
@@ -89,9 +106,9 @@ class Process:
     wall_offset_ns: what to add to its times to get wall-clock time.
     begins_ns: its events from before this time were dropped; None if none were.
     running: it still had its last file open.
-    spans, open_spans, requests, instants, samples: slots of these types in the order in which they
-        were begun. Their `stage` is a number of `stages`, their `name` or `request` the position
-        of a text in `texts`.
+    spans, open_spans, requests, instants, samples, activities, launches: slots of these types in the
+        order in which they were begun. Their `stage` is a number of `stages`, their `name` or
+        `request` the position of a text in `texts`.
     facts: JSON texts with the time they were written.
     lost: how many events are missing, by reason (`LOST`).
     """
@@ -111,6 +128,8 @@ class Process:
     stages: Mapping[int, DeclaredStage]
     facts: Mapping[str, tuple[int, str]]
     lost: Mapping[str, int]
+    activities: Slots
+    launches: Slots
 
 
 #: Why an event is missing: dropped to keep the spool within its bounds, no room on the disk,
@@ -197,7 +216,7 @@ class _Building:
 
     def __init__(self, first: _Header) -> None:
         self.first = self.last = first
-        self.slots: dict[int, list[Slots]] = {kind: [] for kind in _TIMED}
+        self.slots: dict[int, list[Slots]] = {kind: [] for kind in _EVENTS}
         self.open_spans: list[Slots] = []
         self.texts: dict[str, int] = {}
         self.stages: dict[int, DeclaredStage] = {}
@@ -210,7 +229,7 @@ class _Building:
         complete = states == layout.COMPLETE
         self.lost["torn"] += _torn(slots)
         self.lost["damaged"] += int((states > layout.COMPLETE).sum())
-        self.lost["unknown"] += int((complete & (types > layout.COUNTER)).sum())
+        self.lost["unknown"] += int((complete & (types > layout.LAUNCHES)).sum())
 
         def of_type(kind: int, state: npt.NDArray[np.bool_] = complete) -> Slots:
             return _rows(slots[state & (types == kind)], _DTYPES[kind])
@@ -223,7 +242,7 @@ class _Building:
             if name is not None and value is not None:
                 self.facts[name] = (int(row["time_ns"]), value)
         self.open_spans.append(self._checked(layout.SPAN, of_type(layout.SPAN, states == layout.OPEN)))
-        for kind, text_field in _TIMED.items():
+        for kind, text_field in _EVENTS.items():
             rows = self._checked(kind, of_type(kind))
             self.slots[kind].append(self._named(rows, text_field, texts) if text_field else rows)
 
@@ -247,6 +266,8 @@ class _Building:
             stages=self.stages,
             facts=self.facts,
             lost=self.lost,
+            activities=slots[layout.ACTIVITY],
+            launches=slots[layout.LAUNCHES],
         )
 
     def _checked(self, kind: int, rows: Slots) -> Slots:
@@ -257,10 +278,11 @@ class _Building:
             good &= (rows[field] >= 0) & (rows[field] <= _LATEST_NS)
         if "stage" in fields:
             good &= np.isin(rows["stage"], list(self.stages))
-        if kind == layout.SPAN:
+        if "end_ns" in fields:
             finished = rows["state"] == layout.COMPLETE
             good &= ~finished | (rows["end_ns"] >= rows["begin_ns"])
-            for field, names in (("kind", layout.KINDS), ("phase", layout.PHASES), ("clock", layout.CLOCKS)):
+        for field, names in _NAMED.items():
+            if field in fields:
                 good &= rows[field] < len(names)
         self.lost["damaged"] += int((~good).sum())
         kept: Slots = rows[good]

@@ -45,16 +45,19 @@ def process(
     requests: Sequence[dict[str, int]] = (),
     instants: Sequence[dict[str, int]] = (),
     samples: Sequence[dict[str, Any]] = (),
+    activities: Sequence[dict[str, int]] = (),
+    launches: Sequence[dict[str, int]] = (),
     texts: Sequence[str] = (),
     facts: dict[str, tuple[int, str]] | None = None,
     begins_ns: int | None = None,
     running: bool = False,
     clock: str = "boot",
     host: str = "host",
+    pid: int = 1,
     **lost: int,
 ) -> Process:
     return Process(
-        pid=1,
+        pid=pid,
         host=host,
         clock=clock,
         wall_offset_ns=10**18,
@@ -69,4 +72,6 @@ def process(
         stages=dict(enumerate(stages)),
         facts=facts or {},
         lost={**dict.fromkeys(LOST, 0), **lost},
+        activities=slots(layout.ACTIVITY, *activities),
+        launches=slots(layout.LAUNCHES, *launches),
     )
