@@ -37,8 +37,9 @@ class Layer:
         self._down = _weights(random, inner, hidden)
         self._heads = shape.heads
         self._size = hidden // shape.heads
-        self._keys = np.zeros((shape.heads, self._size, shape.context), np.float32)
-        self._values = np.zeros((shape.heads, shape.context, self._size), np.float32)
+        # Filled, so that the memory is there beforehand and not taken page by page by the first prompt.
+        self._keys = np.full((shape.heads, self._size, shape.context), 0, np.float32)
+        self._values = np.full((shape.heads, shape.context, self._size), 0, np.float32)
 
     def forward(self, x: Array, prefix: int) -> Array:
         """`x` is tokens × hidden; `prefix` tokens of the same prompt went before."""
@@ -54,14 +55,18 @@ class Layer:
         queries, keys, values = split.transpose(1, 2, 0, 3)
         self._keys[:, :, prefix:end] = keys.transpose(0, 2, 1)
         self._values[:, prefix:end] = values
-        scores: Array = np.matmul(queries, self._keys[:, :, :end])
-        scores *= np.float32(self._size**-0.5)
-        scores[:, :, prefix:] += np.triu(np.full((count, count), -np.inf, np.float32), 1)
-        scores -= scores.max(axis=-1, keepdims=True)
-        np.exp(scores, out=scores)
-        np.divide(scores, scores.sum(axis=-1, keepdims=True), out=scores)
-        mixed: Array = np.matmul(scores, self._values[:, :end])
-        return mixed.transpose(1, 0, 2).reshape(count, -1)
+        later = np.triu(np.full((count, count), -np.inf, np.float32), 1)
+        mixed = np.empty((count, self._heads, self._size), np.float32)
+        # Head by head in one place, so that the scores stay in the core's own cache: what other
+        # cores do to a shared one then hardly matters.
+        scores = np.empty((count, end), np.float32)
+        for head in range(self._heads):
+            np.matmul(queries[head] * np.float32(self._size**-0.5), self._keys[head, :, :end], out=scores)
+            scores[:, prefix:] += later
+            scores -= scores.max(axis=-1, keepdims=True)
+            np.exp(scores, out=scores)
+            mixed[:, head] = scores @ self._values[head, :end] / scores.sum(axis=-1, keepdims=True)
+        return mixed.reshape(count, -1)
 
 
 class Part:
