@@ -14,6 +14,7 @@ from bubblescope.analyzers.advice.recommend import recommend
 from bubblescope.analyzers.blame import blame, culprits
 from bubblescope.analyzers.bursts import bursts
 from bubblescope.analyzers.concurrency import concurrency, ideal_bubble_ratio
+from bubblescope.analyzers.layer_times import layer_times
 from bubblescope.analyzers.layers import layers
 from bubblescope.analyzers.microbatches import activation_sends, handovers, phase_marks, stage_spans
 from bubblescope.analyzers.operations import operations
@@ -79,6 +80,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         else frames.empty(CONCURRENCY),
         spans=spans,
         culprits=blamed,
+        layer_times=layer_times(spans, leaders, window),
         requests=request_breakdowns(trace, stages, spans, states, leaders),
         stragglers=stragglers(trace, stages, spans, acts, ops.frame, held) if is_pipeline else (),
         lost=(

@@ -58,6 +58,20 @@ BURSTS = Schema(
 #: `stages` stages computed at once for `ns` of the window.
 CONCURRENCY = Schema("concurrency", {"stages": "int32", "ns": "int64"})
 
+#: One row per layer of a stage, where layers are recorded one by one (`part` "layer") or the attention of
+#: each is ("attention"): over the prefill `microbatches` of the window their sum and their median.
+LAYER_TIMES = Schema(
+    "layer_times",
+    {
+        "stage": "int32",
+        "layer": "int32",
+        "part": ("layer", "attention"),
+        "microbatches": "int64",
+        "ns": "int64",
+        "median_ns": "int64",
+    },
+)
+
 
 @dataclass(frozen=True)
 class Options:
@@ -196,6 +210,7 @@ class Analysis:
     concurrency: pd.DataFrame
     spans: pd.DataFrame
     culprits: pd.DataFrame = field(default_factory=lambda: empty(CULPRITS))
+    layer_times: pd.DataFrame = field(default_factory=lambda: empty(LAYER_TIMES))
     requests: tuple[RequestBreakdown, ...] = ()
     stragglers: tuple[Straggler, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -14,6 +14,8 @@ from bubblescope.trace.frames import UNKNOWN
 
 #: Work of the first or the last stage that does not grow with the layers it holds.
 _ENDS = ("embed", "head", "sample")
+#: What one stage did for one microbatch.
+_CELL = ["row", "microbatch"]
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -30,7 +32,8 @@ class Occupancy:
     origin_ns: what all times here count from.
     begin_ns, end_ns: (S, M); 0 where the stage did not run the microbatch.
     layers_ns: (S, M), time for layers, with the gaps between kernels: they occupy the stage as well.
-    ends_ns: (S, M), time for embedding, head and sampling where the recording has them apart.
+    ends_ns: (S, M), time for embedding, head and sampling where the recording has them apart, and for what
+        else is done before the first layer and after the last where those are recorded one by one.
     tokens, prefix: (M,), UNKNOWN where not recorded.
     decode: (M,), steps that hold no prefill. whole: (M,), recorded on every stage.
     """
@@ -66,9 +69,8 @@ def occupancy(spans: pd.DataFrame, leaders: Sequence[int]) -> Occupancy:
     Raises CannotTellError where there is none.
     """
     row_of = {device: row for row, device in enumerate(leaders)}
-    spans = spans[
-        spans["device"].isin(list(row_of)) & spans["kind"].isin(COMPUTE_SPANS) & (spans["microbatch"] >= 0)
-    ]
+    known = spans[spans["device"].isin(list(row_of)) & (spans["microbatch"] >= 0)]
+    spans = known[known["kind"].isin(COMPUTE_SPANS)]
     if not len(spans):
         raise CannotTellError("the recording does not show which work belongs to which microbatch")
     origin = int(spans["begin_ns"].min())
@@ -87,12 +89,14 @@ def occupancy(spans: pd.DataFrame, leaders: Sequence[int]) -> Occupancy:
     ).sort_values(["row", "microbatch", "begin"], kind="stable")
     work["busy"] = _newly_covered(work)
     work["ends"] = (work["end"] - work["begin"]).where(work["is_end"], 0)
-    cells = work.groupby(["row", "microbatch"]).agg(
+    cells = work.groupby(_CELL).agg(
         begin=("begin", "min"), end=("end", "max"), busy=("busy", "sum"), ends=("ends", "sum"),
         forward=("forward", "any"), decode=("decode", "any"),
         tokens=("tokens", "max"), prefix=("prefix", "max"),
     )  # fmt: skip
     order = work.groupby("microbatch")["begin"].min().sort_values(kind="stable").index
+
+    cells["layers"] = _of_layers(known.assign(row=known["device"].map(row_of)), cells)
 
     def matrix(name: str, absent: int = 0) -> Longs:
         wide = cells[name].astype(np.int64).unstack("microbatch", fill_value=absent)
@@ -102,13 +106,25 @@ def occupancy(spans: pd.DataFrame, leaders: Sequence[int]) -> Occupancy:
         origin_ns=origin,
         begin_ns=matrix("begin"),
         end_ns=matrix("end"),
-        layers_ns=np.maximum(matrix("busy") - matrix("ends"), 0),
-        ends_ns=matrix("ends"),
+        layers_ns=matrix("layers"),
+        ends_ns=matrix("ends") + np.maximum(matrix("busy") - matrix("ends") - matrix("layers"), 0),
         tokens=matrix("tokens", UNKNOWN).max(axis=0),
         prefix=matrix("prefix", UNKNOWN).max(axis=0),
         decode=np.asarray(matrix("decode").any(axis=0)),
         whole=np.asarray(matrix("forward").all(axis=0)),
     )
+
+
+def _of_layers(spans: pd.DataFrame, cells: pd.DataFrame) -> pd.Series:
+    """Of each cell the time for layers: from the first one to the last where all are recorded one by one,
+    else what the ends leave."""
+    rest = (cells["busy"] - cells["ends"]).clip(lower=0)
+    forward, layer = (spans[spans["kind"] == kind] for kind in ("forward", "layer"))
+    held = (forward["layer_end"] - forward["layer_begin"]).groupby([forward[name] for name in _CELL]).max()
+    found = layer.groupby(_CELL).agg(begin=("begin_ns", "min"), end=("end_ns", "max"), count=("kind", "size"))
+    found = found.reindex(cells.index)
+    all_there = found["count"] == held.reindex(cells.index)
+    return (found["end"] - found["begin"]).where(all_there).fillna(rest).clip(upper=rest).astype(np.int64)
 
 
 def _newly_covered(work: pd.DataFrame) -> pd.Series:

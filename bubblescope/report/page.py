@@ -15,6 +15,7 @@ from bubblescope.analyzers.results import Analysis, DeviceStates
 from bubblescope.report.advice import advice
 from bubblescope.report.caveats import caveats
 from bubblescope.report.escape import visible
+from bubblescope.report.layers import layer_by_layer
 from bubblescope.report.losses import untold
 from bubblescope.report.quantities import Unit, duration, percent, share
 from bubblescope.report.requests import requests
@@ -105,6 +106,7 @@ def page(analysis: Analysis, source: str, origin_ns: int | None = None, shows: s
         _concurrency(analysis),
         requests(analysis, origin),
         _stragglers(analysis),
+        layer_by_layer(analysis),
         _findings(analysis),
         caveats(analysis),
     )
