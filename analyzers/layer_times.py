@@ -39,4 +39,4 @@ def layer_times(spans: pd.DataFrame, leaders: Sequence[int], window: tuple[int, 
         .agg(microbatches=("microbatch", "nunique"), ns=("ns", "sum"), median_ns=("ns", "median"))
         .reset_index()
     )
-    return frames.table(LAYER_TIMES, {**found, "median_ns": found["median_ns"].astype("int64")})
+    return frames.checked(LAYER_TIMES, found.assign(median_ns=found["median_ns"].astype("int64")))

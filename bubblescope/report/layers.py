@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pandas as pd
 
 from bubblescope.analyzers.results import Analysis
 from bubblescope.report.quantities import Unit
@@ -19,19 +19,20 @@ def layer_by_layer(analysis: Analysis) -> Section | None:
         return None
     unit = Unit.fitting(int(times["median_ns"].max()))
     figures = (f"a layer takes {unit.name}", f"it takes {unit.name}", f"all take {unit.name}")
-    rows = tuple(_row(int(stage), rows, unit) for stage, rows in times.groupby("stage"))
+    stages = times["stage"].unique().tolist()
+    rows = tuple(_row(stage, times[times["stage"] == stage], unit) for stage in stages)
     lines = (Line(_OF_ATTENTION),) if bool((times["part"] == "attention").any()) else ()
     header = ("", "layers", figures[0], "the slowest is", figures[1], figures[2])
     return Section("Layer by layer", lines, Table(header, rows, frozenset({"the slowest is", *figures})))
 
 
-def _row(stage: int, rows: Any, unit: Unit) -> tuple[str, ...]:
-    slowest = rows.loc[rows["median_ns"].idxmax()]
+def _row(stage: int, rows: pd.DataFrame, unit: Unit) -> tuple[str, ...]:
+    slowest, longest = max(zip(rows["layer"], rows["median_ns"], strict=True), key=lambda row: row[1])
     return (
         f"stage {stage}",
         count(len(rows), "layer"),
         unit.number(int(rows["median_ns"].median())),
-        str(slowest["layer"]),
-        unit.number(int(slowest["median_ns"])),
+        str(slowest),
+        unit.number(longest),
         unit.number(int(rows["median_ns"].sum())),
     )
