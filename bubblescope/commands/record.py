@@ -65,6 +65,7 @@ class _Record(click.Command):
     "--detail", type=click.Choice(["stages", "layers"]), default="stages", show_default=True,
     help="Stages as a whole, or layer by layer where the engine lets it be seen; that costs time.",
 )  # fmt: skip
+@click.option("--kernels", is_flag=True, help="Record every kernel and copy of CUDA devices, of any program.")
 @click.option("--prompt-tokens", type=_COUNT, metavar="N", help="Drive the server: prompts of N tokens.")
 @click.option("--requests", type=_COUNT, default=3, show_default=True, metavar="N", help="How many.")
 @click.option("--concurrency", type=_COUNT, default=1, show_default=True, metavar="N", help="Open at once.")
@@ -88,6 +89,7 @@ def record(
     max_size: int,
     keep_seconds: int | None,
     detail: str,
+    kernels: bool,
     prompt_tokens: int | None,
     requests: int,
     concurrency: int,
@@ -117,5 +119,6 @@ def record(
     if prompt_tokens is not None:
         load = Load(url or "", prompt_tokens, requests, concurrency, output_tokens, warmup, ready_seconds)
     return record_command(
-        command, output, wanted, Messages(), append=append, force=force, load=load, detail=detail
-    )
+        command, output, wanted, Messages(), append=append, force=force, load=load, detail=detail,
+        kernels=kernels,
+    )  # fmt: skip

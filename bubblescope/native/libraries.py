@@ -28,4 +28,8 @@ class Library:
 #: What every library that records is made of, too.
 SPOOL = ("spool.c", "spool_file.c", "room.c")
 
-LIBRARIES: dict[str, Library] = {}
+_CUPTI = ("cupti.c", "cupti_open.c", "cupti_names.c", "cupti_devices.c")
+
+LIBRARIES: dict[str, Library] = {
+    "cupti": Library("cupti", (*_CUPTI, *SPOOL), "the devices' own work"),
+}

@@ -24,6 +24,7 @@ from bubblescope.record import plugins
 from bubblescope.record.command_line import engine_of
 from bubblescope.record.destination import Destination, destination
 from bubblescope.record.ending import FAILURE_FACT, Ending
+from bubblescope.record.kernels import ASKED_FACT, Injection, injection
 from bubblescope.record.launch import OWN_FAILURE, CommandError, run_command
 from bubblescope.record.messages import Messages
 from bubblescope.trace.source import shown
@@ -57,10 +58,12 @@ def record(
     force: bool = False,
     load: Load | None = None,
     detail: str = parts.STAGES,
+    kernels: bool = False,
 ) -> int:
     """Record a command; returns its exit status, or 125 if it succeeded and the recording did not.
 
     detail: "layers" has collectors record the parts of a forward, too, else "stages".
+    kernels: have CUDA load the library that records every kernel.
     With a load, the command is a server: it is driven with it, and then ended.
 
     Raises RecordingError, status 125, if recording cannot begin, and CommandError, status 126 or
@@ -74,16 +77,21 @@ def record(
     except (BubblescopeError, OSError) as error:
         raise RecordingError(_reason(error)) from None
 
+    injected = injection(os.environ) if kernels else Injection()
+    if injected.why_not:
+        messages.say(f"--kernels: {injected.why_not}")
+
     def begin() -> None:
         try:
-            _tell(spool, limits, _known(command, limits, detail))
+            asked = {ASKED_FACT: injected.why_not} if kernels else {}
+            _tell(spool, limits, {**_known(command, limits, detail), **asked})
         except Exception as error:  # the command runs on, and is recorded, without these facts
             messages.say(_reason(error))
         if driver is not None:
             driver.start(Writer(str(spool), limits.max_bytes, None))
 
     try:
-        environment = _environment(spool, limits, detail)
+        environment = {**_environment(spool, limits, detail), **injected.environment}
     except OSError as error:
         shutil.rmtree(spool, ignore_errors=True)
         raise RecordingError(f"cannot record into {shown(where.spool)}: {error.strerror}") from None
@@ -105,7 +113,7 @@ def record(
     _tell(spool, limits, facts if failure is None else {**facts, FAILURE_FACT: failure})
     status = _finished(spool, where, status, messages)
     if failure is not None:
-        messages.say(str(failure["text"]))
+        messages.say(str(failure["explanation"]))
     return status or (OWN_FAILURE if driver is not None and driver.failure else 0)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
 
-from . import fact, recording
+from . import fact, launches, recording
 from .layout import UNKNOWN
 from .spans import Stage
 
@@ -112,6 +112,7 @@ class DeviceSpan:
         """Begin after everything that is on the current stream."""
         ranges = self._stage.ranges
         self._range = ranges.start(self.kind) if ranges is not None else None
+        self._after = launches.position() if launches.position is not None else 0
         self._begin = self._clock.mark()
         return self
 
@@ -125,6 +126,11 @@ class DeviceSpan:
         ranges = self._stage.ranges
         if ranges is not None:
             ranges.end(self._range)
+        if self._after:
+            told = {
+                name: self._fields[name] for name in ("step", "microbatch", "peer") if name in self._fields
+            }
+            self._stage.launched(self.kind, self._after, **told)
         self._clock.read_later(self._begin, end, self._write)
 
     def _write(self, begin_ns: int, end_ns: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from time import monotonic_ns
 
-from . import ranges, recording
+from . import launches, ranges, recording
 from .layout import (
     CLOCKS,
     COMPLETE,
@@ -14,6 +14,8 @@ from .layout import (
     INSTANT,
     INSTANT_SLOT,
     KINDS,
+    LAUNCHES,
+    LAUNCHES_SLOT,
     LONGEST_NAME,
     OPEN,
     OPEN_SPAN_SLOT,
@@ -41,8 +43,8 @@ class Span:
     """
 
     __slots__ = (
-        "_file", "_offset", "_range", "_stage", "_writer", "begin_ns", "bytes", "kind", "microbatch", "peer",
-        "phase", "prefix", "step", "tokens",
+        "_after", "_file", "_offset", "_range", "_stage", "_writer", "begin_ns", "bytes", "kind",
+        "microbatch", "peer", "phase", "prefix", "step", "tokens",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +77,7 @@ class Span:
             self._file = file
             self._offset = offset
             self._range = stage.ranges.start(self.kind) if stage.ranges is not None else None
+            self._after = launches.position() if launches.position is not None else 0
             self.begin_ns = begin_ns = monotonic_ns()
             _pack_open(
                 file.buffer, offset, self.microbatch, begin_ns, stage.number, self.peer,
@@ -103,6 +106,8 @@ class Span:
             self._file = None  # a second end changes nothing
             if stage.ranges is not None:
                 stage.ranges.end(self._range)
+            if self._after:
+                stage.launched(self.kind, self._after, self.step, self.microbatch, self.peer)
         except Exception as error:
             self._give_up(error)
 
@@ -184,6 +189,20 @@ class Stage:
                 SPAN_SLOT, step, microbatch, bytes, begin_ns, end_ns, tokens, prefix, self.layer_begin,
                 self.layer_end, self.number, peer, _KIND_NUMBERS[kind], _PHASE_NUMBERS[phase],
                 _CLOCK_NUMBERS[clock], SPAN,
+            )
+        )  # fmt: skip
+
+    def launched(
+        self, kind: str, after: int, step: int = UNKNOWN, microbatch: int = UNKNOWN, peer: int = UNKNOWN
+    ) -> None:
+        """Note that a span of this kind has launched all work since `launches.position` was `after`."""
+        if launches.position is None:
+            return
+        before = launches.position()
+        recording.write(
+            lambda file: file.put(
+                LAUNCHES_SLOT, step, microbatch, after, before, self.number, peer, self.layer_begin,
+                self.layer_end, _KIND_NUMBERS[kind], LAUNCHES,
             )
         )  # fmt: skip
 

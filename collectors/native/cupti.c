@@ -168,7 +168,7 @@ static void tell(uint32_t version, const char *why_not) {
         if (*c >= ' ' && *c != '"' && *c != '\\')
             json[length++] = *c;
     memcpy(json + length, "\"}", 3);
-    spool_fact("kernels", json);
+    spool_fact("kernels:process", json);
 }
 
 static void tell_dropped(void) {
