@@ -9,12 +9,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
 from bubblescope.collectors._bubblescope_inject.room import entries, in_use
+from bubblescope.errors import UsageError
 from bubblescope.record.assemble import traces_of
 from bubblescope.record.destination import Destination
 from bubblescope.record.join import join
+from bubblescope.trace.frames import COUNTERS, REQUESTS, SLICES, SPANS
 from bubblescope.trace.model import Trace
 from bubblescope.trace.read import read_trace
+from bubblescope.trace.source import shown
 from bubblescope.trace.write import write_trace
 
 #: What is being done, for a person who waits.
@@ -29,12 +36,14 @@ class MergeInterruptedError(Exception):
 def merge(sources: Sequence[Path], destination: Destination, progress: Progress) -> Trace:
     """Write one trace of spool folders and traces; returns it.
 
-    Raises NotATraceError for a source that is neither, UsageError if the trace cannot be written.
+    Raises NotATraceError for a source that is neither, UsageError if the trace cannot be written or two
+    sources hold the same recording.
     """
-    traces = [trace for source in sources for trace in _read(source, progress)]
     if destination.append and destination.trace.exists():
-        traces = [*_read(destination.trace, progress), *traces]
-    trace = join(traces)
+        sources = [destination.trace, *sources]
+    traces_of_sources = [_read(source, progress) for source in sources]
+    _refuse_doubles(sources, traces_of_sources)
+    trace = join([trace for traces in traces_of_sources for trace in traces])
     progress(f"writing {destination.trace.name}")
     write_trace(trace, destination.trace, force=destination.force or destination.append)
     return trace
@@ -86,6 +95,32 @@ def interruptible(warn: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _refuse_doubles(sources: Sequence[Path], traces: Sequence[Sequence[Trace]]) -> None:
+    """Raises UsageError if most of what one source holds is in another too: all would count twice."""
+    events = [_events(of_source) for of_source in traces]
+    for second in range(len(sources)):
+        for first in range(second):
+            smaller = min(len(events[first]), len(events[second]))
+            shared = len(np.intersect1d(events[first], events[second], assume_unique=True))
+            if smaller and 2 * shared >= smaller:
+                raise UsageError(
+                    f"{shown(sources[second])}: {shown(sources[first])} holds the same recording, "
+                    "which would count twice; name one of them"
+                )
+
+
+def _events(traces: Sequence[Trace]) -> npt.NDArray[np.uint64]:
+    """A number for each row of the tables, whatever its device is called there; each number once."""
+    rows = [
+        pd.util.hash_pandas_object(
+            getattr(trace, schema.name).drop(columns=["device", "track"], errors="ignore"), index=False
+        )
+        for trace in traces
+        for schema in (SLICES, SPANS, REQUESTS, COUNTERS)
+    ]
+    return np.unique(np.concatenate(rows))
 
 
 def _read(source: Path, progress: Progress) -> list[Trace]:

@@ -47,6 +47,25 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     assert bubblescope("merge", "--force", "host0.json.spool", cwd=tmp_path).returncode == 0
 
 
+@pytest.mark.parametrize("again", ["host0.json.spool", "./host0.json.spool", "host0.json", "both.json"])
+def test_a_recording_that_is_named_twice_is_refused(again: str, tmp_path: Path) -> None:
+    # GIVEN a spool, and the same recording as a trace and as a part of one
+    for stage in (0, 1):
+        spool_of_a_host(tmp_path, stage, 1 - stage)
+    assert bubblescope("merge", "host0.json.spool", cwd=tmp_path).returncode == 0
+    both = ("merge", "-o", "both.json", "host0.json.spool", "host1.json.spool")
+    assert bubblescope(*both, cwd=tmp_path).returncode == 0
+    # WHEN it is merged with any of them, and with another beside
+    done = bubblescope("merge", "-o", "new.json", "host0.json.spool", "host1.json.spool", again, cwd=tmp_path)
+    # THEN that is said in one line, and nothing is written
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        f"bubblescope: {again.removeprefix('./')}: host0.json.spool holds the same recording, which would "
+        "count twice; name one of them"
+    ]
+    assert not (tmp_path / "new.json").exists()
+
+
 @pytest.mark.parametrize("of", ["spools", "traces"])
 def test_hosts_are_joined_and_their_clocks_refused_where_messages_do_not_bound_them(
     of: str, tmp_path: Path
