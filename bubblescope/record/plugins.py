@@ -14,7 +14,12 @@ NAME = "bubblescope"
 #: Below the spool; it goes with it.
 FOLDER = "plugins"
 _METADATA = f"Metadata-Version: 2.1\nName: {NAME}-inject\nVersion: 1\n"
-_ENTRY_POINTS = f"[vllm.general_plugins]\n{NAME} = _bubblescope_inject.vllm:register\n"
+_ENTRY_POINTS = f"""[vllm.general_plugins]
+{NAME} = _bubblescope_inject.vllm:register
+
+[sglang.srt.plugins]
+{NAME} = _bubblescope_inject.sglang:register
+"""
 #: A Python too old for the collectors, or a host without them, is left alone.
 _STARTUP = """import sys
 
@@ -28,9 +33,10 @@ if startup is not None:
     startup.run(__file__)
 """
 
-#: Lists that an engine takes names from, with what must be in them. Where the user set none, the
-#: first means "all", so it is not set then.
-_LIST = "VLLM_PLUGINS"
+#: Lists of the plugins that an engine may load. Where the user set none, that means all, so it is not set;
+#: to SGLang an empty one means all, too.
+_LIST, _LIST_UNLESS_EMPTY = "VLLM_PLUGINS", "SGLANG_PLUGINS"
+#: Names of variables that vLLM's actors on other hosts are given.
 _COPIED_TO_RAY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 
 
@@ -53,6 +59,8 @@ def environment(before: Mapping[str, str], copied: tuple[str, ...]) -> dict[str,
     found = {_COPIED_TO_RAY: _with(before.get(_COPIED_TO_RAY, ""), copied)}
     if _LIST in before:
         found[_LIST] = _with(before[_LIST], (NAME,))
+    if before.get(_LIST_UNLESS_EMPTY):
+        found[_LIST_UNLESS_EMPTY] = _with(before[_LIST_UNLESS_EMPTY], (NAME,))
     return found
 
 

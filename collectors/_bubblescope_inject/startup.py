@@ -10,8 +10,10 @@ import os
 import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from types import ModuleType
 
 from . import last_words
+from .imports import after_import
 
 _NAME = "sitecustomize"
 
@@ -22,6 +24,7 @@ def run(own_file: str) -> None:
         _run_the_hidden(os.path.dirname(os.path.abspath(own_file)))
     finally:
         last_words.listen()  # after it: it may set the same hooks
+        after_import({"sglang": _sglang_imported})
 
 
 def _run_the_hidden(own_folder: str) -> None:
@@ -30,3 +33,9 @@ def _run_the_hidden(own_folder: str) -> None:
     if spec is not None and spec.loader is not None:
         module = sys.modules[_NAME] = module_from_spec(spec)
         spec.loader.exec_module(module)
+
+
+def _sglang_imported(module: ModuleType) -> None:
+    from . import sglang  # only where it is needed: this runs in every process
+
+    sglang.register_without_plugins(module)

@@ -15,9 +15,10 @@ RAY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 def test_the_metadata_is_found_where_python_looks_for_it(tmp_path: Path) -> None:
     folder = plugins.write(tmp_path)
     (distribution,) = importlib.metadata.distributions(path=[str(folder)])
-    (entry,) = distribution.entry_points
-    assert (entry.group, entry.name) == ("vllm.general_plugins", "bubblescope")
-    assert entry.value == "_bubblescope_inject.vllm:register"
+    assert {(entry.group, entry.name, entry.value) for entry in distribution.entry_points} == {
+        ("vllm.general_plugins", "bubblescope", "_bubblescope_inject.vllm:register"),
+        ("sglang.srt.plugins", "bubblescope", "_bubblescope_inject.sglang:register"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -25,14 +26,17 @@ def test_the_metadata_is_found_where_python_looks_for_it(tmp_path: Path) -> None
     [
         ({}, None),  # unset means all plugins
         ({"VLLM_PLUGINS": ""}, "bubblescope"),
+        ({"SGLANG_PLUGINS": ""}, None),  # all, to SGLang
         ({"VLLM_PLUGINS": "mine"}, "mine,bubblescope"),
+        ({"SGLANG_PLUGINS": "mine"}, "mine,bubblescope"),
         ({"VLLM_PLUGINS": "mine,bubblescope"}, "mine,bubblescope"),
     ],
 )
 def test_plugins_that_the_user_chose_stay_and_ours_is_added(
     before: dict[str, str], after: str | None
 ) -> None:
-    assert plugins.environment(before, ()).get("VLLM_PLUGINS") == after
+    name = next(iter(before), "VLLM_PLUGINS")
+    assert plugins.environment(before, ()).get(name) == after
 
 
 def test_variables_that_ray_copies_stay_and_ours_are_added() -> None:

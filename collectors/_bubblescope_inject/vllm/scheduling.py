@@ -14,8 +14,7 @@ from typing import Any
 
 from .. import fact, recording, stage
 from ..spans import Stage
-from ..steps import Step as Step
-from ..steps import contents
+from ..steps import Step, contents
 from . import facts
 
 #: The attribute; its value is a `Step`.
@@ -33,7 +32,8 @@ def schedule(scheduler: Any, *args: Any, **kwargs: Any) -> Callable[[Any], None]
             number = next(_numbers)
             phase, prefix = contents(_rows(output, scheduler.requests))
             tokens = output.total_num_scheduled_tokens
-            setattr(output, ATTRIBUTE, (number, phase, tokens, prefix))
+            step: Step = (number, phase, tokens, prefix)
+            setattr(output, ATTRIBUTE, step)
             _first_stage(scheduler.vllm_config).measured(
                 "schedule", begin_ns, monotonic_ns(), clock="host", phase=phase, step=number,
                 microbatch=number, tokens=tokens, prefix=prefix,
