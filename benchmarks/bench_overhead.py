@@ -1,26 +1,34 @@
-"""What recording costs: one event, and the embedded engine's time to first token and CPU seconds.
+"""What recording costs: one event, and the embedded engine's time to first token.
 
-The engine runs with and without recording in turn, so that a machine that grows slower or faster
-meanwhile counts for both; each pair gives one ratio. `--pairs N` for more of them. On a machine
-that does other work too, the CPU seconds tell more than the times.
+One engine under `bubblescope record` answers requests of one size. Its stages record some of them and
+not others: of every two one, in an order drawn by lot. So both kinds are the same work, in the same
+processes, in the same second, and what the machine does meanwhile counts for both. Each two give one
+difference. `--pairs N` for more of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
-import re
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Of Student's t for 95 % on both sides, by degrees of freedom.
-T_95 = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 9: 2.26, 11: 2.20, 15: 2.13, 19: 2.09}
+TOKENS = 512
+#: The engine's first requests are not counted.
+WARM_UP = 4
+RESAMPLES = 4000
+#: Tells the stages, which are processes of their own, how many pairs of requests there are.
+PAIRS_VARIABLE = "BENCH_OVERHEAD_PAIRS"
 
 #: A whole span against what a collector would do that writes a line of JSON at each end.
 EVENT = """
@@ -41,34 +49,55 @@ print(*(min(timeit.repeat(f, number=number, repeat=9)) / number * 1e9 for f in (
 """
 
 
-class Run(NamedTuple):
-    """Seconds to the first tokens of all measured requests, seconds of CPU, and spans recorded."""
+class Served(NamedTuple):
+    """Times to first token of all requests, how long all took, and the launcher's CPU time meanwhile."""
 
-    prefill: float
-    cpu: float
-    spans: int
+    ttft_ns: list[int]
+    wall_s: float
+    launcher_cpu_s: float
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=8, help="pairs of runs of the engine (8)")
+    parser.add_argument("--pairs", type=int, default=150, help="pairs of requests (150)")
+    pairs = parser.parse_args().pairs
     with tempfile.TemporaryDirectory() as folder:
         span_ns, lines_ns = event_costs(Path(folder))
         print(f"a span, begin and end: {span_ns:.0f} ns, {span_ns / lines_ns:.2f} of two lines of JSON")
-        pairs = []
-        for number in range(parser.parse_args().pairs):
-            first = number % 2 == 1
-            runs = {recorded: run(Path(folder), recorded) for recorded in (first, not first)}
-            pairs.append((runs[False], runs[True]))
-            print(f"pair {number + 1}: without {shown(runs[False])}, with recording {shown(runs[True])}")
-    spans, cpu = pairs[-1][1].spans, pairs[-1][1].cpu
-    print(f"the {spans} spans of a run alone: {spans * span_ns / 1e9 / cpu:.3%} of its CPU seconds")
-    print("time to first token:", interval([b.prefill / a.prefill - 1 for a, b in pairs]))
-    print("CPU seconds:", interval([b.cpu / a.cpu - 1 for a, b in pairs]))
+        served, spans = recorded(Path(folder), pairs)
+    without, with_it = by_kind(served.ttft_ns, plan(pairs))
+    differences = [on / off - 1 for off, on in zip(without, with_it, strict=True)]
+    usual_ns, spans_of_one = statistics.median(without), spans / (pairs + WARM_UP)
+    alone = spans_of_one * span_ns / usual_ns
+    print(
+        f"a request: {usual_ns / 1e6:.1f} ms to its first token, {spans_of_one:.0f} spans: {alone:.3%} of it"
+    )
+    print(f"time to first token with recording, {pairs} pairs of requests:")
+    print(f"  mean   {interval(differences, statistics.fmean)}")
+    print(f"  median {interval(differences, statistics.median)}")
+    share = served.launcher_cpu_s / served.wall_s
+    print(f"the launcher meanwhile: {served.launcher_cpu_s:.2f} s on a CPU, {share:.3%} of one")
 
 
-def shown(run: Run) -> str:
-    return f"{run.prefill:.3f} s ({run.cpu:.2f} s of CPU)"
+def plan(pairs: int) -> list[bool]:
+    """Which requests are recorded: the first ones, then of every two one."""
+    lot = random.Random(2026)
+    drawn = [lot.random() < 0.5 for _ in range(pairs)]
+    return [True] * WARM_UP + [recorded for first in drawn for recorded in (first, not first)]
+
+
+def by_kind(ttft_ns: Sequence[int], recorded: Sequence[bool]) -> tuple[list[int], list[int]]:
+    """The times of the requests that were not recorded, and of their partners that were."""
+    counted = list(zip(ttft_ns, recorded, strict=True))[WARM_UP:]
+    return [ns for ns, on in counted if not on], [ns for ns, on in counted if on]
+
+
+def interval(differences: Sequence[float], of: Callable[[Sequence[float]], float]) -> str:
+    """A figure of the differences and its 95 % interval, by drawing as many of them again and again."""
+    lot = random.Random(2026)
+    drawn = sorted(of(lot.choices(differences, k=len(differences))) for _ in range(RESAMPLES))
+    low, high = drawn[math.floor(0.025 * RESAMPLES)], drawn[math.ceil(0.975 * RESAMPLES) - 1]
+    return f"{of(differences):+.2%}, 95 % interval {low:+.2%} to {high:+.2%}"
 
 
 def event_costs(folder: Path) -> tuple[float, float]:
@@ -91,36 +120,80 @@ def event_costs(folder: Path) -> tuple[float, float]:
     return span_ns, lines_ns
 
 
-def run(folder: Path, recorded: bool) -> Run:
-    """Run the engine once; the launcher's own work is not counted."""
-    engine = ["sh", "-c", '"$0" -m bubblescope.demo; times >&2', sys.executable]
-    record = [sys.executable, "-m", "bubblescope", "record", "--force", "-o", str(folder / "t.json.gz"), "--"]
-    told = subprocess.run(
-        [*(record if recorded else []), *engine],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
+def recorded(folder: Path, pairs: int) -> tuple[Served, int]:
+    """Run the engine under the launcher; what it answered, and how many spans were recorded."""
+    told, trace = folder / "served.json", folder / "trace.json.gz"
+    program = [sys.executable, "-m", "bubblescope"]
+    engine = [sys.executable, str(Path(__file__).resolve()), str(told)]
+    subprocess.run(
+        [*program, "record", "-o", str(trace), "--", *engine],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+            PAIRS_VARIABLE: str(pairs),
+            "OPENBLAS_NUM_THREADS": "1",
+        },
         stderr=subprocess.PIPE,
-        text=True,
         check=True,
     )
-    ttft = {int(number): int(ms) for number, ms in re.findall(r"request (\d+): TTFT (\d+) ms", told.stderr)}
-    of_children = [line for line in told.stderr.splitlines() if re.fullmatch(r"\d+m\S+s \d+m\S+s", line)][-1]
-    cpu = sum(int(m) * 60 + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", of_children))
-    spans = re.search(r"bubblescope: (\d+) spans", told.stderr)
-    prefill = sum(ms for number, ms in ttft.items() if number > 0) / 1000
-    return Run(prefill, cpu, int(spans[1]) if spans else 0)
+    from bubblescope.trace.read import read_trace
+
+    return Served(**json.loads(told.read_text())), len(read_trace(trace).spans)
 
 
-def interval(overheads: list[float]) -> str:
-    """Mean overhead and its 95 % interval in words."""
-    count = len(overheads)
-    mean = statistics.fmean(overheads)
-    if count < 2:
-        return f"{mean:+.2%}, from one pair"
-    t = T_95[max(degrees for degrees in T_95 if degrees < count)]
-    half = t * statistics.stdev(overheads) / math.sqrt(count)
-    return f"{mean:+.2%}, 95 % interval {mean - half:+.2%} to {mean + half:+.2%}, {count} pairs"
+def serve(told: Path) -> None:
+    """As the engine's main process: answer all requests, and tell how long they took."""
+    from bubblescope.demo.engine import serve
+
+    launcher = os.getppid()
+    answers = serve((10, 2))
+    first = next(answers)
+    begin, begin_cpu = time.monotonic(), others_cpu_s(launcher)
+    ttft_ns = [first.ttft_ns, *(answer.ttft_ns for answer in answers)]
+    served = Served(ttft_ns, time.monotonic() - begin, others_cpu_s(launcher) - begin_cpu)
+    told.write_text(json.dumps(served._asdict()))
+
+
+def others_cpu_s(launcher: int) -> float:
+    """Seconds on a CPU of the launcher and of all that it started, without this process."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        pid, parent = int(stat.parent.name), int(fields[1])
+        if pid == launcher or (parent == launcher and pid != os.getpid()):
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def record_as_planned() -> None:
+    """In a stage: record what belongs to some of the requests, and nothing of the others.
+
+    A request that is not to be recorded finds the process as it is without `bubblescope record`.
+    """
+    from bubblescope.collectors._bubblescope_inject import recording
+    from bubblescope.collectors._bubblescope_inject.spans import Span, Stage
+    from bubblescope.demo import schedule
+
+    records = plan(int(os.environ[PAIRS_VARIABLE]))
+    schedule.REQUESTS = (TOKENS,) * len(records)
+    chunks = TOKENS // schedule.CHUNK_TOKENS
+    schedule.MICROBATCHES = chunks * len(records)
+    writer, plain = recording.writer, Stage.span
+
+    def span(stage: Stage, kind: str, *, microbatch: int, **told: object) -> Span:
+        recording.writer = writer if records[microbatch // chunks] else None
+        return plain(stage, kind, microbatch=microbatch, **told)
+
+    Stage.span = span
 
 
 if __name__ == "__main__":
-    main()
+    if PAIRS_VARIABLE in os.environ:
+        serve(Path(sys.argv[1]))
+    else:
+        main()
+elif __name__ == "__mp_main__":
+    record_as_planned()
