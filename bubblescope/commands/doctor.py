@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -27,6 +28,7 @@ Examples:
   bubblescope doctor --engine sglang --engine-version 0.5.12 --model DIR \\
       --devices "RTX PRO 6000, RTX 5090 x2, RTX 4090 48GB x3"
   bubblescope doctor --json -- llama-server -m model.gguf -ngl 99 | jq .verdict
+  bubblescope doctor --log server.log
 """
 
 
@@ -45,6 +47,11 @@ Examples:
     help='A rig that is not here, in its order: "RTX 5090 x2, RTX 4090 48GB x3". A size after the name '
     "overrides the memory. Without it the driver of this machine is asked.",
 )
+@click.option(
+    "--log",
+    metavar="FILE",
+    help="Only say why the engine died that printed FILE.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def doctor(
     command: tuple[str, ...],
@@ -52,6 +59,7 @@ def doctor(
     engine_version: str | None,
     model: str | None,
     devices: str | None,
+    log: str | None,
     as_json: bool,
 ) -> int:
     """Say for each card whether a model runs natively, emulated or not at all, and what to do.
@@ -59,11 +67,24 @@ def doctor(
     With a COMMAND, the line that starts the engine, the launch is judged too: layers per stage, memory,
     and what would spoil a measurement. Nothing is started. The exit status is 10 where it cannot run.
     """
+    if log is not None:
+        return _explain(log, as_json, bool(command or engine or engine_version or model or devices))
     from bubblescope.doctor.text import to_json, to_text
 
     examination = _examine(command, engine, engine_version, model, devices, os.environ)
     click.echo(to_json(examination) if as_json else to_text(examination))
     return FAILS if examination.verdict == "fails" else 0
+
+
+def _explain(log: str, as_json: bool, more: bool) -> int:
+    """Print why an engine died, from a file with its output."""
+    from bubblescope.doctor.log import read_log, to_json, to_text
+
+    if more:
+        raise UsageError("--log: give it alone, the file tells the rest")
+    output = read_log(Path(log))
+    click.echo(to_json(output) if as_json else to_text(output))
+    return 0
 
 
 def _examine(

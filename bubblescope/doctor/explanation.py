@@ -18,6 +18,11 @@ MOST_LINES = 2000
 _STAGE = re.compile(r"\bPP([0-9]{1,3})\b|_PP([0-9]{1,3})(?=_|\b)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _RAISED = re.compile(r"\b(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)\b: .*")
+#: What processes say of the failure of another one; the cause stands elsewhere.
+_FOLLOWS = re.compile(
+    r"[Ss]ee (?:the )?(?:root cause|stack trace)|died unexpectedly|EngineDeadError|from a child process"
+    r"|CancelledError|failed to start\.$"
+)
 _REPORTED = re.compile(r".*\b(?:error|ERROR|fatal|GGML_ASSERT)\b.*")
 
 
@@ -62,40 +67,47 @@ def explain(output_text: str, devices: Sequence[Device]) -> Explanation | None:
 
 
 def last_error(output_text: str) -> str | None:
-    """The engine's own last error, for a failure that is not known; None where it names none."""
+    """The engine's own last error, for a failure that is not known; None where it names none.
+
+    One that only follows from another process's counts where there is no other.
+    """
     text = _ANSI.sub("", output_text[-LONGEST_OUTPUT:])
     lines = [line[:LONGEST_LINE] for line in text.splitlines()[-MOST_LINES:]]
     for pattern in (_RAISED, _REPORTED):
         found = [match[0] for match in map(pattern.search, lines) if match]
+        causes = [line for line in found if not _FOLLOWS.search(line)]
         if found:
-            return found[-1].strip()
+            return (causes or found)[-1].strip()
     return None
 
 
 def _explanation(failure: Failure, found: re.Match[str], text: str, devices: Sequence[Device]) -> Explanation:
     groups = {name: value or "nothing more" for name, value in found.groupdict().items()}
     begin = text.rfind("\n", 0, found.start()) + 1
-    affected = _affected(groups.get("current"), text[begin : found.end()], devices)
+    stage = _stage(text[begin : found.end()])
+    affected = _affected(groups.get("current"), stage, devices)
     for name in ("minimum", "current"):
         if name in groups:
             groups[name] = _dotted(groups[name])
-    where = f" on {_names(affected, devices)}" if affected else ""
+    where = f" on {_names(affected, devices)}" if affected else "" if stage is None else f" on stage {stage}"
     what, why, do = (part.format_map(groups) for part in (failure.what, failure.why, failure.do))
     line = " ".join(found[0].split())[:LONGEST_LINE]
     return Explanation(failure.id, f"{what}{where}: {why}. What to do: {do}.", line, affected, failure.source)
 
 
-def _affected(current: str | None, quoted: str, devices: Sequence[Device]) -> tuple[int, ...]:
+def _stage(quoted: str) -> int | None:
+    """The stage that the prefix of a line names."""
+    found = _STAGE.search(quoted)
+    return int(found[1] or found[2]) if found else None
+
+
+def _affected(current: str | None, stage: int | None, devices: Sequence[Device]) -> tuple[int, ...]:
     """The devices with the capability that the message names, else those of the stage that its line names."""
     if current is not None:
         same = [at for at, device in enumerate(devices) if device.capability == _dotted(current)]
         if same:
             return tuple(same)
-    stage = _STAGE.search(quoted)
-    if stage is None:
-        return ()
-    number = int(stage[1] or stage[2])
-    return tuple(at for at, device in enumerate(devices) if device.stage == number)
+    return tuple(at for at, device in enumerate(devices) if stage is not None and device.stage == stage)
 
 
 def _names(affected: Sequence[int], devices: Sequence[Device]) -> str:

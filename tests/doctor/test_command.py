@@ -214,3 +214,46 @@ def test_the_engine_in_the_programs_own_environment_is_found(tmp_path: Path) -> 
 def test_a_version_that_is_not_found_is_assumed_and_said_so(doctor: Doctor, checkpoint: Path) -> None:
     _, found = doctor("--devices", "H200", "--", "/no/such/vllm", "serve", str(checkpoint))
     assert (found["engine_version"], found["engine_version_assumed"]) == ("0.33.0", True)
+
+
+def test_a_saved_log_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str], doctor: Doctor) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("starting\nValueError: sum(partitions)=37 does not match num_hidden_layers=36.\n")
+    assert main(["doctor", "--log", str(log)]) == 0
+    assert capsys.readouterr().out == (
+        "The engine refused the layer partition: it sums to 37 layers, and the model has 36. What to do: "
+        "numbers that sum to 36 in VLLM_PP_LAYER_PARTITION or SGLANG_PP_LAYER_PARTITION.\n"
+        "read in: vllm, sglang distributed/utils.py get_pp_indices\n"
+    )
+    status, found = doctor("--log", str(log))
+    assert (status, found["known"]) == (0, "partition-sum")
+    assert found["line"] == "sum(partitions)=37 does not match num_hidden_layers=36"
+
+
+def test_a_log_of_an_unknown_failure_is_quoted(tmp_path: Path, doctor: Doctor) -> None:
+    log = tmp_path / "server.log"
+    # GIVEN an error near the end of a log that is longer than what is looked at
+    log.write_text("x" * 5_000_000 + "\nKeyError: 'rope'\nbye\n")
+    assert doctor("--log", str(log))[1] == {
+        "known": None,
+        "text": None,
+        "line": "KeyError: 'rope'",
+        "source": "",
+    }
+    log.write_bytes(b"\xff\x00\x1b[2J all is well")
+    assert doctor("--log", str(log))[1]["line"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--log", "missing"], "missing: No such file or directory; --log names a file to read"),
+        (["--log", "/"], "/: Is a directory; --log names a file to read"),
+        (["--log", "x", "--engine", "vllm"], "--log: give it alone, the file tells the rest"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_one_line(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", *arguments]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"bubblescope: {reason}"

@@ -212,6 +212,13 @@ def test_the_stage_in_the_lines_prefix_tells_the_device(prefix: str) -> None:
     assert explanation.text.startswith(f"A GPU ran out of memory on GPU 1 ({ADA}): ")
 
 
+def test_a_stage_without_a_known_device_is_named_as_a_stage() -> None:
+    explanation = explain("(VLLM::Worker_PP1) torch.OutOfMemoryError: CUDA out of memory. Tried to", ())
+    assert explanation is not None
+    assert explanation.devices == ()
+    assert explanation.text.startswith("A GPU ran out of memory on stage 1: ")
+
+
 def test_a_device_that_is_not_told_is_not_made_up() -> None:
     for log in ("RuntimeError: MXFP4 Marlin requires SM90+.", RAISED[0][1]):
         explanation = explain(log, ())
@@ -263,6 +270,23 @@ def test_an_unknown_failure_gives_the_engines_own_last_error() -> None:
         "llama_model_load: error loading model: unknown type"
     )
     assert last_error("INFO all is well") is None
+
+
+@pytest.mark.parametrize(
+    "follows",
+    [
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+        "Exception: WorkerProc initialization failed due to an exception in a background process. "
+        "See stack trace for root cause.",
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+        "ERROR Worker proc VllmWorker-1 died unexpectedly (exit code: 1), shutting down executor.",
+        "ERROR: Received sigquit from a child process. It usually means the child failed.",
+    ],
+)
+def test_what_follows_from_another_process_is_not_the_last_error(follows: str) -> None:
+    assert last_error(f"ValueError: the cause\n{follows}\n") == "ValueError: the cause"
+    # unless there is nothing else
+    assert last_error(f"{follows}\n") is not None
 
 
 @pytest.mark.parametrize("piece", ["a ", "x.", "Error: ", "get_value_buffer\n", "[PP1] ", "\x1b["])

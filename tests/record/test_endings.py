@@ -162,7 +162,8 @@ def test_kill_9_of_a_stage(tmp_path: Path) -> None:
     status, said = ended(process)
     # THEN the engine's own failure is kept, and both stages are in the trace up to then
     assert status == 1
-    assert " in t.json, " in said[-1]
+    assert " in t.json, " in said[-2]
+    assert said[-1].startswith("bubblescope: the command ended with status 1")
     trace = read_trace(tmp_path / "t.json")
     forward = trace.spans[trace.spans["kind"] == "forward"]
     assert set(forward["stage"]) == {0, 1}

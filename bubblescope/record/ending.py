@@ -1,0 +1,30 @@
+"""How a command ended: because it was asked to, or of its own accord, and then why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bubblescope.record.printed import Printed
+
+#: The fact that says why: see `bubblescope.record.explanation.failure`.
+FAILURE_FACT = "failure"
+
+
+class Ending:
+    """Looks on from the moment it is made; the command's output stays its own."""
+
+    def __init__(self) -> None:
+        self._printed = Printed()
+        self._asked = False
+
+    def asked(self) -> None:
+        """Somebody wants the command to end, so that its end is no failure."""
+        self._asked = True
+
+    def failure(self, spool: Path, status: int, in_vain: bool) -> dict[str, object] | None:
+        """Why the command failed, if it did; in_vain: it ran, and could not be used."""
+        if not in_vain and (status == 0 or self._asked):
+            return None
+        from bubblescope.record.explanation import failure
+
+        return failure(spool, status, self._printed.end())
