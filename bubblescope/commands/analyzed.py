@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bubblescope.commands.file_name import FileName
 from bubblescope.errors import DAMAGED, UsageError
 
 # What needs pandas or rich is imported where it is used, so that `--help` and a wrong option
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _PARTITION = re.compile(r"[0-9]{1,5}(,[0-9]{1,5}){0,1023}", re.ASCII)
 
 _PARAMETERS = (
-    click.argument("path", type=click.Path(), metavar="TRACE"),
+    click.argument("path", type=FileName(), metavar="TRACE"),
     click.option(
         "--window",
         metavar="WINDOW",

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from bubblescope.commands.analyzed import analyzed, status, trace_parameters
+from bubblescope.commands.file_name import FileName
 
 
 @click.command()
 @trace_parameters
 @click.option(
-    "--perfetto", "target", type=click.Path(), metavar="FILE", required=True,
+    "--perfetto", "target", type=FileName(), metavar="FILE", required=True,
     help="Where to write; gzipped if it ends in .gz.",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from bubblescope.commands.file_name import FileName
+
 _EXAMPLES = """\b
 Examples:
   bubblescope merge bubblescope-20260801-120000.json.gz.spool
@@ -14,10 +16,11 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="SPOOL_DIR...")
+@click.argument("sources", nargs=-1, required=True, type=FileName(path_type=Path), metavar="SPOOL_DIR...")
 @click.option(
     "-o",
     "--output",
+    type=FileName(),
     metavar="FILE",
     help="The trace; gzipped if it ends in .gz. From SPOOL_DIR if not given.",
 )

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from bubblescope.commands.file_name import FileName
+
 _EXAMPLES = """\b
 Examples:
   bubblescope record -- python -m bubblescope.demo
@@ -22,6 +24,8 @@ _SIZE = re.compile(r"(\d{1,12})(B|KB|MB|GB|TB|)", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SMALLEST = 10**6
 _COUNT = click.IntRange(min=1)
+#: What is said of the prompts; without any there is nothing to say.
+_OF_PROMPTS = ("requests", "concurrency", "output_tokens", "warmup", "url", "ready_seconds")
 
 
 def _size(context: click.Context, parameter: click.Parameter, value: str) -> int:
@@ -46,10 +50,25 @@ class _Record(click.Command):
             raise RecordingError(f"{error.format_message()} See `bubblescope record --help`.") from None
 
 
+def _refuse_what_is_of_prompts() -> None:
+    from click.core import ParameterSource
+
+    context = click.get_current_context()
+    given = [
+        name for name in _OF_PROMPTS if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        from bubblescope.record.session import RecordingError
+
+        option = "--" + given[0].replace("_", "-")
+        raise RecordingError(f"{option}: no prompts are sent without --prompt-tokens N")
+
+
 @click.command(cls=_Record, epilog=_EXAMPLES, context_settings={"allow_interspersed_args": False})
 @click.option(
-    "-o", "--output", metavar="FILE", help="The trace; gzipped if it ends in .gz. A dated name if not given."
-)
+    "-o", "--output", type=FileName(), metavar="FILE",
+    help="The trace; gzipped if it ends in .gz. A dated name if not given.",
+)  # fmt: skip
 @click.option("--append", is_flag=True, help="Keep what is in FILE and add to it.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option(
@@ -116,7 +135,9 @@ def record(
 
     wanted = Limits(max_size, keep_seconds)
     load = None
-    if prompt_tokens is not None:
+    if prompt_tokens is None:
+        _refuse_what_is_of_prompts()
+    else:
         load = Load(url or "", prompt_tokens, requests, concurrency, output_tokens, warmup, ready_seconds)
     return record_command(
         command, output, wanted, Messages(), append=append, force=force, load=load, detail=detail,

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import click
 
+from bubblescope.commands.file_name import FileName
 from bubblescope.errors import DAMAGED
 
 _SUFFIXES = (".gz", ".json")
 
 
 @click.command()
-@click.argument("path", type=click.Path(), metavar="TRACE")
+@click.argument("path", type=FileName(), metavar="TRACE")
 @click.option(
-    "-o", "--output", type=click.Path(), metavar="FILE", help="Where to write; gzipped if it ends in .gz."
+    "-o", "--output", type=FileName(), metavar="FILE", help="Where to write; gzipped if it ends in .gz."
 )
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def redact(path: str, output: str | None, force: bool) -> int:

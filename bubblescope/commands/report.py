@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from bubblescope.commands.analyzed import Analyzed, analyzed, status, trace_parameters
+from bubblescope.commands.file_name import FileName
 from bubblescope.errors import UsageError
 
 _EXAMPLES = """\b
@@ -25,7 +26,7 @@ Examples:
 @click.option(
     "--html",
     "html",
-    type=click.Path(),
+    type=FileName(),
     metavar="FILE",
     help="Also write one HTML file with a timeline to look into; it needs no network.",
 )

@@ -58,6 +58,8 @@ def run_command(
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str], mask: set[signal.Signals | int]) -> int:
+    if not command[0]:
+        raise CommandError("the name of the command is empty", NOT_FOUND)
     # Python ignores these two; the command must find them as we did.
     python_ignores = (signal.SIGPIPE, signal.SIGXFSZ)
     try:

@@ -23,9 +23,11 @@ from bubblescope.trace.secret_text import (
     MARK,
     PROMPT_FLAG,
     PROMPT_NAME,
+    PUBLIC_FLAG,
     SECRET_FLAG,
     SECRET_NAME,
     is_words,
+    random_word,
     without_secrets,
 )
 
@@ -109,6 +111,9 @@ class _Pen:
                 return self._struck("prompt text", value)
             if HOST_FLAG.fullmatch(before) and value in self._aliases:
                 return self.host(value)
+            if not PUBLIC_FLAG.fullmatch(before) and (random := random_word(value)):
+                self.taken["random words of a command"] += 1
+                return value.removesuffix(random) + MARK
         return self.value(value)
 
     def _struck(self, kind: str, value: Any) -> Any:

@@ -30,6 +30,14 @@ _QUOTED = r""""(?:[^"\\]|\\.)*(?:"|\Z)|'(?:[^'\\]|\\.)*(?:'|\Z)"""
 _NO_NUMBER = r"(?![-+.\d]+(?:[,;)\]}]|\Z))"
 _BARE = r"""[^\s"',;&|<>(){}\[\]]+"""
 
+#: A word of a command that is nothing but letters and digits, or such a value of an option.
+_LETTERS_AND_DIGITS = re.compile(r"(?:--?[\w-]{1,60}=)?(?P<value>[A-Za-z0-9]{20,})")
+_CHANGE = re.compile(r"(?<=[A-Za-z])(?=\d)|(?<=\d)(?=[A-Za-z])")
+#: So often such a word changes between the two, if it is random and no name.
+_FEWEST_CHANGES = 4
+#: The word after these is a public number that looks random.
+PUBLIC_FLAG = re.compile(r"(?i:--[\w-]{0,40}(?:revision|commit|hash))")
+
 
 @dataclass(frozen=True)
 class _Rule:
@@ -44,6 +52,15 @@ class _Rule:
 def is_words(value: str) -> bool:
     """Whether a value is text and not a number, a switch or nothing."""
     return not re.fullmatch(r"[-+.,\deE]*|true|false|none|null", value, re.IGNORECASE)
+
+
+def random_word(word: str) -> str | None:
+    """What looks random in a word of a command, as keys do after an option of whatever name."""
+    found = _LETTERS_AND_DIGITS.fullmatch(word)
+    if found is None or PUBLIC_FLAG.fullmatch(word.partition("=")[0]):
+        return None
+    value = found["value"]
+    return value if len(_CHANGE.findall(value)) >= _FEWEST_CHANGES else None
 
 
 def _looks_random(value: str) -> bool:

@@ -198,6 +198,30 @@ def test_words_of_a_command() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "words", [("-k", RANDOM), ("--license", RANDOM), ("serve", RANDOM, "-v"), (f"-k={RANDOM}",)]
+)
+def test_a_word_that_looks_random_is_a_secret_whatever_stands_before_it(words: tuple[str, ...]) -> None:
+    shown = redacted(Trace(a_run(command=words))).run.command
+    assert shown == tuple(word.replace(RANDOM, MARK) for word in words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--revision", RANDOM),
+        (f"--code-revision={RANDOM}",),
+        ("-m", "Qwen3-30B-A3B-Instruct-2507-Q4_K_M.gguf"),
+        ("-m", "/models/9f86d081884c7d659a2feaa0c55ad015/model"),
+        ("-ot", "blk.12.ffn=CPU"),
+        ("serve", "DeepSeekCoderV2LiteInstruct"),
+        ("--kv-cache-memory-bytes", "12345678901234567890"),
+    ],
+)
+def test_names_of_models_revisions_and_numbers_are_none(words: tuple[str, ...]) -> None:
+    assert redacted(Trace(a_run(command=words))).run.command == words
+
+
 def test_fields_by_their_name() -> None:
     facts = {
         "api_key": "abc", "hf_token": "abc", "messages": [{"role": "user", "content": "hi"}],
