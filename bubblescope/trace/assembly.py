@@ -12,8 +12,8 @@ import pandas as pd
 
 from bubblescope.trace import communication, frames
 from bubblescope.trace.communication import Transfer
-from bubblescope.trace.frames import CATEGORIES, TRACKS, UNKNOWN
-from bubblescope.trace.lanes import Lane, idle_device, lanes_of
+from bubblescope.trace.frames import CATEGORIES, SPANS, TRACKS, UNKNOWN
+from bubblescope.trace.lanes import Lane, lanes_of, main_device
 from bubblescope.trace.model import Clock, Device, Run, Trace
 from bubblescope.trace.part import DEVICE_RANGE, HOST_RANGE, KERNEL, Columns
 from bubblescope.trace.processes import DAY_NS, Document, Process, processes_in
@@ -62,6 +62,7 @@ def assembled(documents: Sequence[Document]) -> Trace:
     placed = [_placed(process, lanes, groups) for process in processes]
     ordered = sorted(lanes.devices.items(), key=lambda entry: _order(entry[1]))
     positions = {key: position for position, (key, _) in enumerate(ordered)}
+    spans = _spans(processes, positions)
     run = Run(
         devices=tuple(device for _, device in ordered),
         engine=_engine(processes),
@@ -69,7 +70,7 @@ def assembled(documents: Sequence[Document]) -> Trace:
         groups=tuple(dict.fromkeys(group for process in processes for group in process.facts.groups)),
         clock=_clock(processes),
     )
-    trace = Trace(run, tracks=_tracks(lanes, positions), slices=_slices(placed))
+    trace = Trace(run, tracks=_tracks(lanes, positions), slices=_slices(placed), spans=spans)
     return trace.with_lost(*shortfalls(processes, trace))
 
 
@@ -77,7 +78,7 @@ def _placed(process: Process, lanes: _Lanes, groups: Mapping[str, Sequence[int]]
     own, position = lanes_of(process)
     numbers = np.array([lanes.add(lane) for lane in own], dtype=np.int32)
     if not own:
-        key, device = idle_device(process)
+        key, device = main_device(process)
         lanes.devices.setdefault(key, device)
     transfers, table = _transfers(process, groups)
     return _Placed(process.columns, numbers[position] if own else numbers, process.names, transfers, table)
@@ -100,6 +101,18 @@ def _tracks(lanes: _Lanes, positions: Mapping[Hashable, int]) -> pd.DataFrame:
             "kind": [lane.kind for lane in rows],
         },
     )
+
+
+def _spans(processes: Sequence[Process], positions: Mapping[Hashable, int]) -> pd.DataFrame:
+    """The spans that the processes named, in order of time."""
+    named = [
+        process.spans.assign(device=positions[main_device(process)[0]])
+        for process in processes
+        if len(process.spans)
+    ]
+    if not named:
+        return frames.empty(SPANS)
+    return pd.concat(named, ignore_index=True).sort_values("begin_ns", kind="stable", ignore_index=True)
 
 
 def _slices(placed: Sequence[_Placed]) -> pd.DataFrame:

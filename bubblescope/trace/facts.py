@@ -23,13 +23,16 @@ class Facts:
     """None and empty where the document does not say.
 
     base_ns: added to every time of the document.
+    began_ns: the wall-clock time that its times count from, to be added where it is one of several files.
     devices: by ordinal, with name, capability and memory only.
     """
 
     rank: int | None = None
+    stage: int | None = None
     world_size: int | None = None
     groups: tuple[Group, ...] = ()
     base_ns: int | None = None
+    began_ns: int | None = None
     host: str | None = None
     devices: Mapping[int, Device] = field(default_factory=dict)
 

@@ -49,9 +49,10 @@ def lanes_of(process: Process) -> tuple[list[Lane], np.ndarray[tuple[int], np.dt
     return lanes, position.astype(np.int64)
 
 
-def idle_device(process: Process) -> tuple[Hashable, Device]:
-    """The device to show for a process that recorded no slice."""
-    return _device_key(process, None), _device(process, None)
+def main_device(process: Process) -> tuple[Hashable, Device]:
+    """The device that most of a process's device work runs on, or one to show for it where there is none."""
+    pid = _main_pid(process, process.columns["code"] < DEVICE_CODES)
+    return _device_key(process, pid), _device(process, pid)
 
 
 def _lane(

@@ -261,8 +261,13 @@ class Part:
             "bytes": nothing,
             "message": nothing,
         }
-        for name, values in rows.items():
-            self._columns[name].frombytes(values.astype(self._columns[name].typecode).tobytes())
+        self.extend(rows)
+
+    def extend(self, rows: Columns) -> None:
+        """Keep slices that are columns already, with lanes, names and messages as this part numbers them.
+        Other columns are passed over."""
+        for name, kept in self._columns.items():
+            kept.frombytes(rows[name].astype(kept.typecode).tobytes())
 
 
 def only(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:

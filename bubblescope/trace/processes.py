@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from bubblescope.trace import frames
 from bubblescope.trace.facts import Facts, facts_in
+from bubblescope.trace.frames import SPANS
 from bubblescope.trace.part import DEVICE_CODES, HOST_RANGE, KERNEL, OTHER, Columns, Part, only
 from bubblescope.trace.ranks import Place, place_in, rank_along
 
@@ -18,10 +21,16 @@ DAY_NS = 24 * 3600 * 1_000_000_000
 
 @dataclass(frozen=True)
 class Document:
-    """One document of the input: the file it stands in, and what was kept of it."""
+    """One document of the input: the file it stands in, and what was kept of it.
+
+    facts: what it says of itself, where that is not in the part's fields.
+    spans: spans of stages that it names, all of one device; that column is yet to be set.
+    """
 
     file: str
     part: Part
+    facts: Facts | None = None
+    spans: pd.DataFrame = field(default_factory=lambda: frames.empty(SPANS))
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,7 @@ class Process:
     stage: int | None
     lanes_are_devices: bool
     outliers: int
+    spans: pd.DataFrame
 
     @property
     def middle_ns(self) -> int | None:
@@ -57,13 +67,15 @@ def processes_in(documents: Sequence[Document]) -> list[Process]:
     """What wrote the documents, one process each."""
     places = [_place(document) for document in documents]
     tp_size = max((place.tp for place in places if place.tp is not None), default=0) + 1
+    several = len({document.file for document in documents}) > 1
     processes = []
     for number, (document, place) in enumerate(zip(documents, places, strict=True)):
-        process = _process(number, document)
+        process = _process(number, document, several)
         rank = next(
             (r for r in (process.facts.rank, place.rank, rank_along(place, tp_size)) if r is not None), None
         )
-        processes.append(replace(process, rank=rank, stage=place.pp))
+        stage = place.pp if process.facts.stage is None else process.facts.stage
+        processes.append(replace(process, rank=rank, stage=stage))
     return processes
 
 
@@ -80,9 +92,11 @@ def _axes(place: Place) -> tuple[int | None, ...]:
     return place.rank, place.pp, place.tp, place.dp
 
 
-def _process(number: int, document: Document) -> Process:
+def _process(number: int, document: Document, one_of_several: bool) -> Process:
     part = document.part
-    facts = facts_in(part.fields)
+    facts = document.facts or facts_in(part.fields)
+    if one_of_several and facts.began_ns is not None:
+        facts = replace(facts, base_ns=facts.began_ns)
     columns = part.columns()
     lanes_are_devices = part.uncategorised and not part.on_device
     columns["code"][columns["code"] == OTHER] = KERNEL if lanes_are_devices else HOST_RANGE
@@ -90,6 +104,7 @@ def _process(number: int, document: Document) -> Process:
     columns = only(columns, near)
     for name in ("begin_ns", "end_ns"):
         columns[name] += facts.base_ns or 0
+    shifted = {name: document.spans[name] + (facts.base_ns or 0) for name in ("begin_ns", "end_ns")}
     return Process(
         number=number,
         file=document.file,
@@ -102,6 +117,7 @@ def _process(number: int, document: Document) -> Process:
         stage=None,
         lanes_are_devices=lanes_are_devices,
         outliers=int((~near).sum()),
+        spans=document.spans.assign(**shifted),
     )
 
 

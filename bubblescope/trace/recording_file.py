@@ -11,6 +11,8 @@ from bubblescope.trace.facts import FIELDS
 from bubblescope.trace.json_stream import Damage, DocumentStart, EventsStart, Field, read_json
 from bubblescope.trace.json_window import Window
 from bubblescope.trace.model import Lost
+from bubblescope.trace.nsys.database import MAGIC
+from bubblescope.trace.nsys.read import read_export
 from bubblescope.trace.own_format import KEY
 from bubblescope.trace.own_read import OwnRecording
 from bubblescope.trace.part import Part
@@ -48,7 +50,10 @@ def read_file(path: Path, advance: Callable[[int], None] | None = None) -> Conte
     damage = Damage()
     with Source(path, advance) as source:
         window = Window(source)
-        refuse_unread(path, window.head(_HEAD))
+        head = window.head(_HEAD)
+        refuse_unread(path, head)
+        if head.startswith(MAGIC):
+            return _read_export(path, source, advance)
         reading = _read(window, damage, path)
     lost = tuple(_in_words(damage, shown(path.name)))
     if reading.own:
@@ -60,6 +65,17 @@ def read_file(path: Path, advance: Callable[[int], None] | None = None) -> Conte
     if not any(part.slices for part in parts):
         raise NotATraceError(f"no slices in this trace: {shown(path)} holds only instants, counters or names")
     return Content(tuple(Document(shown(path.name), part) for part in parts), lost=lost)
+
+
+def _read_export(path: Path, source: Source, advance: Callable[[int], None] | None) -> Content:
+    if source.packed or not path.is_file():
+        raise NotATraceError(
+            f"not read: {shown(path)} is a packed SQLite file or a pipe; give the file itself"
+        )
+    found, lost = read_export(path)
+    if advance:
+        advance(max(0, path.stat().st_size - source.offset))
+    return Content(tuple(found), lost=tuple(lost))
 
 
 def _read(window: Window, damage: Damage, path: Path) -> _Reading:

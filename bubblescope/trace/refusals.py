@@ -7,16 +7,18 @@ from pathlib import Path
 
 from bubblescope.errors import NotATraceError
 from bubblescope.trace.json_stream import Damage
+from bubblescope.trace.nsys.database import MAGIC
 from bubblescope.trace.source import shown
 
 _EVENTS = "traceEvents"
 
-#: How files begin that hold traces in formats that are not read.
-_UNREAD_MAGIC = {b"SQLite format 3\0": "an Nsight Systems SQLite export"}
-_UNREAD_SUFFIX = {
-    ".nsys-rep": "an Nsight Systems report",
-    ".qdrep": "an Nsight Systems report",
-    ".pftrace": "a Perfetto trace",
+#: Traces in formats that are not read, by the end of their names, and what to do.
+_UNREAD = {
+    **dict.fromkeys(
+        (".nsys-rep", ".qdrep"),
+        ("an Nsight Systems report", "export it first: nsys export --type sqlite {}"),
+    ),
+    ".pftrace": ("a Perfetto trace", "give a Chrome trace JSON instead"),
 }
 #: How files begin that are no traces at all.
 _MAGIC = (
@@ -47,10 +49,9 @@ _FOREIGN = {
 
 def refuse_unread(path: Path, head: bytes) -> None:
     """Raise NotATraceError where a file's name or first bytes show that it cannot be read."""
-    kinds = [kind for magic, kind in _UNREAD_MAGIC.items() if head.startswith(magic)]
-    kinds += [kind for suffix, kind in _UNREAD_SUFFIX.items() if path.suffix == suffix]
-    if kinds:
-        raise NotATraceError(f"not read yet: {shown(path)} is {kinds[0]}; give a Chrome trace JSON instead")
+    if path.suffix in _UNREAD:
+        kind, instead = _UNREAD[path.suffix]
+        raise NotATraceError(f"not read yet: {shown(path)} is {kind}; {instead.format(shown(path))}")
     other = _looks_like(head)
     if other:
         raise NotATraceError(f"not a trace: {shown(path)} looks like {other}")
@@ -58,6 +59,8 @@ def refuse_unread(path: Path, head: bytes) -> None:
 
 def _looks_like(head: bytes) -> str | None:
     """What a file that begins so is, where it is no JSON; None where it may be."""
+    if head.startswith(MAGIC):
+        return None
     for magic, name in _MAGIC:
         if head.startswith(magic):
             return name

@@ -36,7 +36,7 @@ def shortfalls(processes: Sequence[Process], trace: Trace) -> Iterator[Lost]:
     if unknown:
         yield Lost(
             "what communication kernels do",
-            "neither their arguments nor a range around them names operation and peer",
+            "neither their arguments nor a range around them names the operation",
             unknown,
         )
 
@@ -45,9 +45,7 @@ def _of_ranks(processes: Sequence[Process]) -> Iterator[Lost]:
     unnamed = [process for process in processes if process.rank is None and not process.lanes_are_devices]
     if unnamed:
         files = ", ".join(dict.fromkeys(process.file for process in unnamed[:4]))
-        yield Lost(
-            "rank", f"neither distributedInfo nor the name of the file tells it: {files}", len(unnamed)
-        )
+        yield Lost("rank", f"neither the recording nor the name of its file tells it: {files}", len(unnamed))
     ranks = Counter(process.rank for process in processes if process.rank is not None)
     for rank, count in sorted(ranks.items()):
         if count > 1:

@@ -65,6 +65,11 @@ class Source:
             self.offset += len(part)
         return b"".join(parts)
 
+    @property
+    def packed(self) -> bool:
+        """Whether the file holds its bytes compressed."""
+        return self._inflate is not None
+
     def _plain(self, size: int) -> bytes:
         if self._pending:
             part, self._pending = self._pending[:size], self._pending[size:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +37,6 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12345\n
         (b"\0\1\2\3\4", "not a trace: {} looks like binary data"),
         (b"404 page not found", "not a trace: {} looks like plain text"),
         ('{"a":1}'.encode("utf-16"), "not a trace: {} looks like UTF-16 text (convert it to UTF-8)"),
-        (
-            b"SQLite format 3\0aaaa",
-            "not read yet: {} is an Nsight Systems SQLite export; give a Chrome trace JSON instead",
-        ),
         (b'{"schema":"1.1","pid":1,"nodes":[{}]}', "not a timeline: {} looks like a Chakra execution trace"),
         (b'{"resourceSpans":[]}', "not a timeline: {} looks like an OpenTelemetry trace"),
         (b'{"name":"x","version":"1"}', "not a timeline: {} looks like JSON with the fields name, version"),
@@ -79,17 +74,11 @@ def test_objects_that_are_no_events(tmp_path: Path) -> None:
         read(tmp_path, [{"a": 1}, {"b": [{"c": 2}]}])
 
 
-def test_a_database_of_nsight_systems(tmp_path: Path) -> None:
-    path = tmp_path / "report.sqlite"
-    with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
-    with pytest.raises(NotATraceError, match=r"^not read yet: .* is an Nsight Systems SQLite export"):
-        read_trace(path)
-
-
-def test_a_report_of_nsight_systems(tmp_path: Path) -> None:
-    with pytest.raises(NotATraceError, match=r"^not read yet: .* is an Nsight Systems report"):
+def test_a_report_of_nsight_systems_is_to_be_exported(tmp_path: Path) -> None:
+    with pytest.raises(NotATraceError, match=r"^not read yet: .* is an Nsight Systems report") as caught:
         read(tmp_path, b"anything", "report.nsys-rep")
+    path = tmp_path / "report.nsys-rep"
+    assert str(caught.value).endswith(f"; export it first: nsys export --type sqlite {path}")
 
 
 def test_a_foreign_file_cannot_write_to_the_terminal(tmp_path: Path) -> None:

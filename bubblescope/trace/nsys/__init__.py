@@ -1,0 +1,1 @@
+"""Reads what Nsight Systems exports to SQLite."""
