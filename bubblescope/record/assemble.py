@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from bubblescope.collectors._bubblescope_inject import last_words, layout
-from bubblescope.record import tables
+from bubblescope.record import activity, tables
 from bubblescope.record.detail import missing_detail
 from bubblescope.record.hooks import missing_hooks
 from bubblescope.record.spool import NothingRecordedError, Process, Progress, read_spool
@@ -58,17 +58,21 @@ def is_bare(trace: Trace) -> bool:
 def assemble(processes: Sequence[Process]) -> Trace:
     """The trace of processes that share a clock."""
     facts, invalid = _facts(processes)
-    devices = tables.devices(processes)
+    where = activity.placed(processes, tables.devices(processes))
+    devices = where.devices
     begin_ns = _kept_from(processes, facts.get(KEEP_SECONDS_FACT))
     spans, early = tables.spans(processes, devices, begin_ns)
     requests, without_arrival = tables.requests(processes, begin_ns)
-    tracks, slices = tables.instants(processes, devices, begin_ns)
+    work = activity.work(processes, where, spans, begin_ns)
+    tracks, slices = tables.together(
+        (work.tracks, work.slices), tables.instants(processes, devices, begin_ns)
+    )
     running = sum(process.running for process in processes)
     return Trace(
         run=_run(facts, processes, devices.devices),
         tracks=tracks,
         slices=slices,
-        spans=spans,
+        spans=work.spans,
         requests=requests,
         counters=tables.counters(processes, devices, begin_ns),
     ).with_lost(
@@ -78,6 +82,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         *_lost("facts", invalid, "they are not the JSON that their name asks for"),
         *_open_spans(processes),
         *missing_hooks(facts),
+        *activity.losses(processes),
         *missing_detail(facts, spans),
         *_lost("processes, their later events", running, "they still ran when the recording was merged"),
     )
@@ -86,7 +91,8 @@ def assemble(processes: Sequence[Process]) -> Trace:
 def _kept_from(processes: Sequence[Process], keep_seconds: object) -> int:
     """The time from which the events of every process are there and are to be kept; -1 if all are."""
     begins = [process.begins_ns for process in processes if process.begins_ns is not None]
-    ends = [int(process.spans["end_ns"].max()) for process in processes if len(process.spans)]
+    timed = [slots for process in processes for slots in (process.spans, process.activities) if len(slots)]
+    ends = [int(slots["end_ns"].max()) for slots in timed]
     if isinstance(keep_seconds, int) and ends:
         begins.append(max(ends) - keep_seconds * 1_000_000_000)
     return max(begins, default=-1)
@@ -97,7 +103,8 @@ def _facts(processes: Sequence[Process]) -> tuple[dict[str, Any], int]:
     texts: dict[str, tuple[int, str]] = {}
     for process in processes:
         for name, fact in process.facts.items():
-            texts[name] = max(texts.get(name, fact), fact)
+            if not name.startswith(activity.PREFIX):
+                texts[name] = max(texts.get(name, fact), fact)
     facts, invalid = {}, 0
     for name, (_, text) in texts.items():
         if name.startswith(last_words.FACT_PREFIX):

@@ -146,6 +146,19 @@ def instants(
     return tracks, slices
 
 
+def together(*parts: tuple[pd.DataFrame, pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tracks and slices of several sources as one of each."""
+    filled = [(tracks, slices) for tracks, slices in parts if len(tracks)] or list(parts[:1])
+    first = np.cumsum([0, *(len(tracks) for tracks, _ in filled)])
+    moved = [
+        slices.assign(track=slices["track"] + at) for at, (_, slices) in zip(first, filled, strict=False)
+    ]
+    return (
+        frames.checked(TRACKS, pd.concat([tracks for tracks, _ in filled], ignore_index=True)),
+        frames.checked(SLICES, pd.concat(moved, ignore_index=True)),
+    )
+
+
 def counters(processes: Sequence[Process], found: Devices, begin_ns: int) -> pd.DataFrame:
     """The counters table in order of time."""
     placed = _placed(processes, found, [process.samples for process in processes])

@@ -39,7 +39,7 @@ def with_states(analysis: Analysis) -> Trace:
     return replace(
         trace,
         tracks=checked(TRACKS, _appended(trace.tracks, lanes)),
-        slices=checked(SLICES, _appended(trace.slices, states)),
+        slices=checked(SLICES, _appended(trace.slices, checked(SLICES, states))),
     )
 
 

@@ -7,7 +7,7 @@ for a number that the recording does not tell; it never stands for a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,15 @@ CATEGORIES = ("kernel", "copy", "memset", "device_range", "host_range", "host_op
 
 @dataclass(frozen=True)
 class Schema:
-    """Name and columns of one table."""
+    """Name and columns of one table.
+
+    intervals: it has `begin_ns` and `end_ns`. defaults: what columns hold that need not be given.
+    """
 
     name: str
     columns: Mapping[str, Kind]
     intervals: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 #: One lane of a timeline: a stream of a device, or a thread of the process that drives it.
@@ -52,6 +56,8 @@ TRACKS = Schema(
 #: collective's name in lower case ("broadcast", "allreduce", ...; "unknown" where the recording
 #: shows a communication kernel and not which). `group` names the process group; `peer` is the
 #: other rank of a send or receive as the engine numbers ranks; `bytes` is the message's size.
+#: `microbatch` and `span` (one of SPAN_KINDS) name the span of the device's stage that launched it,
+#: where the recording tells.
 SLICES = Schema(
     "slices",
     {
@@ -65,8 +71,11 @@ SLICES = Schema(
         "group": "text",
         "peer": "int32",
         "bytes": "int64",
+        "microbatch": "int64",
+        "span": "text",
     },
     intervals=True,
+    defaults={"microbatch": UNKNOWN, "span": ""},
 )
 
 #: One piece of work of one stage on one microbatch. `device` is the position in `Run.devices`;
@@ -121,8 +130,11 @@ class SchemaError(ValueError):
 
 
 def table(schema: Schema, columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> pd.DataFrame:
-    """Build a checked table from columns in any order; a missing column is an error."""
-    frame = pd.DataFrame({name: _column(kind, columns[name]) for name, kind in schema.columns.items()})
+    """Build a checked table from columns in any order; a missing column without a default is an error."""
+    given = {
+        name: kind for name, kind in schema.columns.items() if name not in schema.defaults or name in columns
+    }
+    frame = pd.DataFrame({name: _column(kind, columns[name]) for name, kind in given.items()})
     return checked(schema, frame)
 
 
@@ -137,6 +149,8 @@ def checked(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
     Text columns come back with sorted categories and none unused, so that equal tables compare
     equal whatever way they were built.
     """
+    missing = {name: schema.defaults[name] for name in schema.defaults.keys() - set(frame.columns)}
+    frame = frame.assign(**missing) if missing else frame
     if set(frame.columns) != set(schema.columns):
         wrong = sorted(set(frame.columns) ^ set(schema.columns))
         raise SchemaError(f"{schema.name}: columns missing or not known: {', '.join(map(str, wrong))}")

@@ -56,6 +56,8 @@ class SliceArguments(msgspec.Struct, gc=False):
     group: str = ""
     peer: Int32 = UNKNOWN
     bytes: Int64 = UNKNOWN
+    microbatch: Int64 = UNKNOWN
+    span: str = ""
 
 
 class SpanArguments(msgspec.Struct, gc=False):

@@ -140,8 +140,10 @@ def _interval(begin: int, end: int, origin: int) -> Json:
 
 def _slice(row: Json, device: int, origin: int) -> Json:
     arguments = {"begin_ns": row["begin_ns"], "end_ns": row["end_ns"]}
-    arguments |= {name: row[name] for name in ("correlation", "peer", "bytes") if row[name] != -1}
-    arguments |= {name: row[name] for name in ("operation", "group") if row[name]}
+    arguments |= {
+        name: row[name] for name in ("correlation", "peer", "bytes", "microbatch") if row[name] != -1
+    }
+    arguments |= {name: row[name] for name in ("operation", "group", "span") if row[name]}
     event = {"ph": "X", "cat": row["category"], "name": row["name"], "pid": device, "tid": row["track"]}
     return event | _interval(row["begin_ns"], row["end_ns"], origin) | {"args": arguments}
 
