@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bubblescope.load.interfaces import Interface
 from bubblescope.load.plan import Load, Prompt, prompts
 from bubblescope.load.server import Answer, LoadError, Server
 
@@ -68,20 +69,23 @@ class _Driving:
         warmup, measured = prompts(self.load)
         async with Server(self.load.url) as server:
             model = await _wait_until_ready(server, self.load.ready_seconds, self.say)
+            interface = await server.interface()
             for prompt in warmup:
-                await self._send(server, model, prompt, is_warmup=True)
+                await self._send(server, model, interface, prompt, is_warmup=True)
             places = asyncio.Semaphore(self.load.concurrency)
 
             async def send(prompt: Prompt) -> Answer:
                 async with places:
-                    return await self._send(server, model, prompt, is_warmup=False)
+                    return await self._send(server, model, interface, prompt, is_warmup=False)
 
             answers = await asyncio.gather(*map(send, measured))
         _warn(answers, self.load, self.say)
         return Measured(tuple(sorted(answers, key=lambda answer: answer.sent_ns)))
 
-    async def _send(self, server: Server, model: str, prompt: Prompt, is_warmup: bool) -> Answer:
-        answer = await server.complete(model, prompt, self.load.output_tokens)
+    async def _send(
+        self, server: Server, model: str, interface: Interface, prompt: Prompt, is_warmup: bool
+    ) -> Answer:
+        answer = await server.complete(model, prompt, self.load.output_tokens, interface)
         self.answered(answer, is_warmup)
         self.say(_told(answer, self.load))
         return answer

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server, as its client sees it. Nothing but the given address is talked to.
+"""A server of a language model, as its client sees it. Nothing but the given address is talked to.
 
 Asynchronous, so that a request can be given up while it waits: a server that is being ended may
 wait for its clients in turn.
@@ -7,7 +7,7 @@ wait for its clients in turn.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,9 +16,10 @@ import httpx
 import msgspec
 
 from bubblescope.errors import NOT_A_TRACE, BubblescopeError
+from bubblescope.load.interfaces import OPENAI, SGLANG, Interface
 from bubblescope.load.plan import Prompt
 
-_PREFILL_SECONDS, _CONNECT_SECONDS = 3600.0, 5.0
+_PREFILL_SECONDS, _CONNECT_SECONDS, _INFORM_SECONDS = 3600.0, 5.0, 30.0
 #: Of an error's text, so much is shown.
 _SHOWN = 300
 _EVENT = b"data:"
@@ -90,26 +91,33 @@ class Server:
             return None
         return str(found) if response.status_code == httpx.codes.OK else None
 
-    async def complete(self, model: str, prompt: Prompt, output_tokens: int) -> Answer:
+    async def interface(self) -> Interface:
+        """How to ask it, once it is ready: SGLang tells whether it runs without a tokenizer."""
+        try:
+            response = await self._client.get("/get_server_info", timeout=_INFORM_SECONDS)
+            settings = msgspec.json.decode(response.content)
+        except (httpx.HTTPError, msgspec.DecodeError):
+            return OPENAI
+        return (
+            SGLANG if isinstance(settings, dict) and settings.get("skip_tokenizer_init") is True else OPENAI
+        )
+
+    async def complete(self, model: str, prompt: Prompt, output_tokens: int, interface: Interface) -> Answer:
         """Send a prompt and read its answer to the end; raises LoadError."""
-        wanted = {
-            "model": model, "prompt": prompt.tokens, "max_tokens": output_tokens, "temperature": 0,
-            "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True},
-        }  # fmt: skip
         headers = {"Content-Type": "application/json", "X-Request-Id": prompt.name}
-        body = msgspec.json.encode(wanted)
+        body = msgspec.json.encode(interface.request(model, prompt, output_tokens))
         sent_ns = time.monotonic_ns()
         first_ns: int | None = None
-        usage: dict[str, Any] = {}
+        usage: Mapping[str, Any] = {}
         try:
-            asked = self._client.stream("POST", "/v1/completions", content=body, headers=headers)
+            asked = self._client.stream("POST", interface.path, content=body, headers=headers)
             async with asked as response:
                 if response.status_code != httpx.codes.OK:
                     raise LoadError(f"{self.url} refused {prompt.name}: {await _text(response)}")
                 async for event in _events(response):
-                    if event.get("choices"):
+                    if interface.has_token(event):
                         first_ns = first_ns or time.monotonic_ns()
-                    usage = event.get("usage") or usage
+                    usage = interface.usage(event) or usage
         except httpx.HTTPError as error:
             raise LoadError(f"{self.url} broke off {prompt.name}: {error or type(error).__name__}") from None
         end_ns = time.monotonic_ns()

@@ -2,6 +2,7 @@
 
 Options say how it misbehaves: `--ready-after SECONDS`, `--refuse TEXT`, `--cached TOKENS`,
 `--silent` (answers without a token), `--never` (takes a request, and ends only once its client is gone).
+With `--without-tokenizer` it has the interface of an SGLang that was started so, and no other.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ parser.add_argument("--refuse")
 parser.add_argument("--cached", type=int, default=0)
 parser.add_argument("--silent", action="store_true")
 parser.add_argument("--never", action="store_true")
+parser.add_argument("--without-tokenizer", action="store_true")
 wanted = parser.parse_args()
 gone = threading.Event()
 BEGIN = time.monotonic()
@@ -30,6 +32,9 @@ TTFT_SECONDS = 0.05
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path == "/get_server_info":
+            self._answer(200, {"skip_tokenizer_init": wanted.without_tokenizer})
+            return
         ready = time.monotonic() - BEGIN >= wanted.ready_after
         self._answer(200 if ready else 503, {"data": [{"id": "small"}]} if ready else {})
 
@@ -37,6 +42,9 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if wanted.refuse:
             self._answer(400, {"error": {"message": wanted.refuse}})
+            return
+        if wanted.without_tokenizer:
+            self._generate(body)
             return
         asked = {name: body[name] for name in ("model", "max_tokens", "ignore_eos")}
         print(
@@ -62,6 +70,20 @@ class Handler(BaseHTTPRequestHandler):
                 },
             }
         )
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def _generate(self, body: dict[str, Any]) -> None:
+        if self.path != "/generate":
+            self._answer(500, {"error": {"message": "Internal Server Error"}})
+            return
+        prompt, tokens = body["input_ids"], body["sampling_params"]["max_new_tokens"]
+        print(json.dumps({"name": body["rid"], "prompt": prompt, "max_tokens": tokens}), flush=True)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for number in range(tokens):
+            counts = {"prompt_tokens": len(prompt), "completion_tokens": number + 1, "cached_tokens": 0}
+            self._event({"output_ids": [7] * (number + 1), "meta_info": counts})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def log_message(self, *_: Any) -> None:

@@ -61,6 +61,20 @@ def test_the_trace_has_the_requests_as_the_client_saw_them_and_the_window(tmp_pa
     assert [float(ms) for ms in told] == pytest.approx(ttft_ms[1:].tolist(), abs=0.06)
 
 
+def test_an_sglang_without_a_tokenizer_is_driven_by_its_own_interface(tmp_path: Path) -> None:
+    done = driven(
+        tmp_path,
+        "--without-tokenizer",
+        load=("--prompt-tokens", "20", "--requests", "1", "--output-tokens", "3"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert [(request["name"], len(request["prompt"]), request["max_tokens"]) for request in asked(done)] == [
+        ("bubblescope-warmup-1", 20, 3), ("bubblescope-request-1", 20, 3),
+    ]  # fmt: skip
+    requests = read_trace(tmp_path / "trace.json").requests
+    assert requests[["prompt_tokens", "output_tokens"]].values.tolist() == 2 * [[20, 3]]
+
+
 def test_requests_may_be_open_at_once(tmp_path: Path) -> None:
     driven(tmp_path, load=("--prompt-tokens", "20", "--requests", "4", "--concurrency", "4"))
     measured = read_trace(tmp_path / "trace.json").requests.query("not warmup")
