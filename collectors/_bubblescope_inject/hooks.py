@@ -29,12 +29,15 @@ class Hook:
     name: what, in a word or two; hooks of one name stand in for each other.
     module, functions: where it can be seen; of the functions, `NAME` or `Class.NAME`, the first
         that exists.
+    unless: a function that makes it needless where it exists. also: what else it tells.
     """
 
     name: str
     module: str
     functions: tuple[str, ...]
     wrap: Wrap
+    unless: str = ""
+    also: str = ""
 
 
 def install(hooks: Iterable[Hook]) -> None:
@@ -116,12 +119,20 @@ def set_hook(owner: Any, name: str, wrap: Wrap) -> bool:
 
 def _set_all(hooks: list[Hook], module: ModuleType) -> None:
     for hook in hooks:
+        if hook.unless and hasattr(*_place(module, hook.unless)):
+            continue
         for function in hook.functions:
-            of_class, _, name = function.rpartition(".")
-            owner = getattr(module, of_class, None) if of_class else module
+            owner, name = _place(module, function)
             if owner is not None and set_hook(owner, name, hook.wrap):
-                fact(FACT_PREFIX + hook.name, f"{hook.module}:{function}")
+                for told in filter(None, (hook.name, hook.also)):
+                    fact(FACT_PREFIX + told, f"{hook.module}:{function}")
                 break
+
+
+def _place(module: ModuleType, function: str) -> tuple[Any, str]:
+    """The module or class that holds a function, None without it, and the function's name in it."""
+    of_class, _, name = function.rpartition(".")
+    return (getattr(module, of_class, None) if of_class else module), name
 
 
 def _safely(observe: Function, *args: Any, **kwargs: Any) -> Any:

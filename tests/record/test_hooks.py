@@ -13,11 +13,11 @@ def test_nothing_is_said_where_all_hooks_were_set() -> None:
 
 
 def test_each_essential_hook_that_is_missing_is_named_with_what_it_was_for() -> None:
-    facts = {name: value for name, value in COMPLETE.items() if name != "hook:receive"}
+    facts = {name: value for name, value in COMPLETE.items() if name != "hook:schedule"}
     (lost,) = missing_hooks(facts)
     assert lost.why == (
-        "vLLM 0.40.0 has no vllm.distributed.parallel_state:GroupCoordinator.irecv_tensor_dict; "
-        "so this does not show how long stages waited for activations"
+        "vLLM 0.40.0 has no vllm.v1.core.sched.scheduler:Scheduler.schedule; "
+        "so this does not show scheduler steps, and with them all work of the stages"
     )
     assert not lost.damage
 

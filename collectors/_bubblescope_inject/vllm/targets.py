@@ -1,6 +1,7 @@
 """Where in vLLM the things that are recorded can be seen; seen to fit 0.26 to 0.32.
 
-Several candidates stand for one thing where versions or model runners (V1, V2) differ.
+Several candidates stand for one thing where versions or model runners (V1, V2) differ. Up to 0.16 stages
+received and sent in functions that return when it is done; later ones have these, too, and go round them.
 """
 
 from __future__ import annotations
@@ -44,6 +45,14 @@ HOOKS = (
     Hook("run", _V2, ("GPUModelRunner.execute_model",), before(work.sends_done)),
     Hook("receive", _GROUPS, ("GroupCoordinator.irecv_tensor_dict",), before(work.receive)),
     Hook("send", _GROUPS, ("GroupCoordinator.isend_tensor_dict",), before(work.send)),
+    Hook(
+        "receive", _GROUPS, ("GroupCoordinator.recv_tensor_dict",), around(work.receive_at_once),
+        unless="GroupCoordinator.irecv_tensor_dict", also="receive done",
+    ),
+    Hook(
+        "send", _GROUPS, ("GroupCoordinator.send_tensor_dict",), around(work.send_at_once),
+        unless="GroupCoordinator.isend_tensor_dict",
+    ),
     Hook("forward", _V1, ("GPUModelRunner._model_forward",), around(work.forward)),
     Hook("forward", _V2, ("set_forward_context",), around_context(work.forward)),
     Hook("graph", _V2_GRAPHS, ("ModelCudaGraphManager.run_fullgraph",), around(work.forward)),
@@ -51,4 +60,4 @@ HOOKS = (
     Hook("sample", _V2, ("GPUModelRunner.sample",), around(work.sample)),
     Hook("tokens in", _V2_TOKENS, ("PPHandler.receive",), around(work.receive_tokens)),
     Hook("tokens out", _V2_TOKENS, ("PPHandler.broadcast",), around(work.send_tokens)),
-)
+)  # fmt: skip

@@ -84,8 +84,18 @@ def receive(group: Any, *args: Any, **kwargs: Any) -> None:
 
 def received(_: Any, activations: Any) -> None:
     """The activations are there, also those parts that other ranks of the stage received."""
+    _arrived(activations.tensors)
+
+
+def receive_at_once(group: Any, *args: Any, **kwargs: Any) -> End:
+    """Activations are asked for, and are there when that returns."""
+    receive(group)
+    return _arrived
+
+
+def _arrived(tensors: Any) -> None:
     if _worker is not None and _worker.receive is not None:
-        _worker.receive.bytes = bytes_of(activations.tensors)
+        _worker.receive.bytes = bytes_of(tensors)
         _worker.receive.end()
         _worker.receive = None
 
@@ -96,6 +106,12 @@ def send(group: Any, tensors: Any, *args: Any, **kwargs: Any) -> None:
         span = _worker.begin("send", peer=_worker.number + 1, size=bytes_of(tensors))
         if span is not None:
             _worker.sends.append(span)
+
+
+def send_at_once(group: Any, tensors: Any, *args: Any, **kwargs: Any) -> End:
+    """Activations are sent, and have been when that returns."""
+    send(group, tensors)
+    return sends_done
 
 
 def forward(*_: Any, **__: Any) -> End | None:

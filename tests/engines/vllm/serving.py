@@ -19,6 +19,8 @@ from tests.engines.model import qwen3
 ROOT = Path(__file__).parents[3]
 ENGINES = Path(os.environ.get("BUBBLESCOPE_ENGINES") or Path.home() / ".cache" / "bubblescope" / "engines")
 VLLM = ENGINES / "vllm" / "bin" / "vllm"
+#: Older versions, each a folder that is put first on PYTHONPATH.
+OLDER = {version: ENGINES / "vllm" / "older" / version for version in ("0.28.0", "0.31.0")}
 #: A start takes half a minute where nothing else runs, and much longer beside other work.
 PATIENCE_SECONDS = 900
 
@@ -69,12 +71,14 @@ def prepare(folder: Path) -> None:
     shutil.copy(TAMPER, folder / "plugins")
 
 
-def environment(folder: Path, stages: int = 2, **more: str) -> dict[str, str]:
+def environment(folder: Path, stages: int = 2, version: str = "", **more: str) -> dict[str, str]:
+    """Of a server of the installed vLLM, or of an older version."""
+    older = (str(OLDER[version]),) if version else ()
     cores = sorted(os.sched_getaffinity(0))
     binding = "|".join(str(cores[stage * len(cores) // stages]) for stage in range(stages))
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(folder / "plugins"))),
+        "PYTHONPATH": os.pathsep.join((*older, str(ROOT), str(folder / "plugins"))),
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CPU_CI_ENV": "0",
