@@ -59,7 +59,7 @@ def stage(
             declared = writer.add_stage(numbers, str(device), str(capability))
         except Exception as error:
             recording.lost(error)
-    return Stage(declared, layers)
+    return Stage(declared, layers, number, rank)
 
 
 def fact(name: str, value: object) -> None:

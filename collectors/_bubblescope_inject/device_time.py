@@ -110,8 +110,7 @@ class DeviceSpan:
 
     def begin(self) -> DeviceSpan:
         """Begin after everything that is on the current stream."""
-        ranges = self._stage.ranges
-        self._range = ranges.start(self.kind) if ranges is not None else None
+        self._range = self._stage.range(self.kind, **self._fields)
         self._after = launches.position() if launches.position is not None else 0
         self._begin = self._clock.mark()
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from time import monotonic_ns
+from typing import Any
 
 from . import launches, ranges, recording
 from .layout import (
@@ -76,7 +77,12 @@ class Span:
                     raise NoRoomError
             self._file = file
             self._offset = offset
-            self._range = stage.ranges.start(self.kind) if stage.ranges is not None else None
+            self._range = None
+            if stage.ranges is not None:
+                self._range = stage.range(
+                    self.kind, phase=self.phase, step=self.step, microbatch=self.microbatch,
+                    tokens=self.tokens, prefix=self.prefix, peer=self.peer,
+                )  # fmt: skip
             self._after = launches.position() if launches.position is not None else 0
             self.begin_ns = begin_ns = monotonic_ns()
             _pack_open(
@@ -151,8 +157,11 @@ class Stage:
     One process may have several. Stages of one number in several processes are one stage.
     """
 
-    def __init__(self, number: int, layers: tuple[int, int]) -> None:
+    def __init__(
+        self, number: int, layers: tuple[int, int], stage: int = UNKNOWN, rank: int = UNKNOWN
+    ) -> None:
         self.number = number
+        self._place = stage, rank
         self.layer_begin, self.layer_end = layers
         self.ranges = ranges.find() if recording.writer is not None else None
 
@@ -211,6 +220,20 @@ class Stage:
         part = copy.copy(self)
         part.layer_begin, part.layer_end = layer, layer + 1
         return part
+
+    def range(
+        self, kind: str, *, phase: str = "unknown", step: int = UNKNOWN, microbatch: int = UNKNOWN,
+        tokens: int = UNKNOWN, prefix: int = UNKNOWN, peer: int = UNKNOWN,
+    ) -> Any:  # fmt: skip
+        """Begin an NVTX range for a span, to be given to `ranges.end`; None where nobody would see it.
+
+        The arguments are those of `span`.
+        """
+        if self.ranges is None:
+            return None
+        layers = self.layer_begin, self.layer_end
+        name = ranges.named(kind, *self._place, layers, phase, step, microbatch, tokens, prefix, peer)
+        return self.ranges.start(name, (self._place[0], microbatch, tokens))
 
     def instant(self, name: str) -> None:
         """Mark this moment."""

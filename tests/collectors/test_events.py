@@ -207,15 +207,15 @@ def test_a_spool_folder_that_is_none_harms_nobody(folder: str, tmp_path: Path) -
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
-def test_nvtx_ranges_of_the_same_names_where_nvtx_is_loaded(tmp_path: Path) -> None:
+def test_nvtx_ranges_named_for_their_spans_where_nvtx_is_loaded(tmp_path: Path) -> None:
     pytest.importorskip("nvtx")
     done = run_program(
         """
         import nvtx
         domain, told = nvtx.get_domain("bubblescope"), []
         class Spy:
-            def get_event_attributes(self, message):
-                return message, domain.get_event_attributes(message=message)
+            def get_event_attributes(self, message, payload):
+                return message, domain.get_event_attributes(message=message, payload=payload)
             def start_range(self, attributes):
                 told.append(attributes[0])
                 return attributes[0], domain.start_range(attributes[1])
@@ -227,11 +227,12 @@ def test_nvtx_ranges_of_the_same_names_where_nvtx_is_loaded(tmp_path: Path) -> N
         with stage.span("recv"):
             with stage.span("forward"):
                 pass
-        print(*told)
+        print(*told, sep=", ")
         """,
         tmp_path,
     )
-    assert (done.stdout, done.stderr) == ("recv forward /forward /recv\n", "")
+    told = "recv stage=0, forward stage=0, /forward stage=0, /recv stage=0\n"
+    assert (done.stdout, done.stderr) == (told, "")
     (process,) = processes_of(tmp_path)
     assert len(process.spans) == 2
 
