@@ -56,7 +56,18 @@ def activities(trace: Trace) -> list[Activity]:
     return found
 
 
+def on_device(spans: pd.DataFrame) -> pd.DataFrame:
+    """Of the spans of one or more devices those that are the device's own work.
+
+    Where some of a device's spans are on its own clock, those on the host's are what the host does beside it,
+    ahead of it: they keep the host busy and not the device.
+    """
+    timed = spans.loc[spans["clock"] == "device", "device"].unique()
+    return spans[(spans["clock"] == "device") | ~spans["device"].isin(timed)]
+
+
 def _from_spans(spans: pd.DataFrame) -> Activity:
+    spans = on_device(spans)
     compute = spans[spans["kind"].isin(COMPUTE_SPANS)]
     work = spans[spans["kind"] != "schedule"]
     return _activity(*(part[side].to_numpy() for part in (compute, work) for side in ("begin_ns", "end_ns")))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bubblescope.analyzers.activity import COMPUTE_SPANS
+from bubblescope.analyzers.activity import COMPUTE_SPANS, on_device
 from bubblescope.trace.frames import UNKNOWN
 
 #: Work of the first or the last stage that does not grow with the layers it holds.
@@ -69,7 +69,7 @@ def occupancy(spans: pd.DataFrame, leaders: Sequence[int]) -> Occupancy:
     Raises CannotTellError where there is none.
     """
     row_of = {device: row for row, device in enumerate(leaders)}
-    known = spans[spans["device"].isin(list(row_of)) & (spans["microbatch"] >= 0)]
+    known = on_device(spans[spans["device"].isin(list(row_of)) & (spans["microbatch"] >= 0)])
     spans = known[known["kind"].isin(COMPUTE_SPANS)]
     if not len(spans):
         raise CannotTellError("the recording does not show which work belongs to which microbatch")
