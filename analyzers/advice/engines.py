@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import PurePosixPath
 
 import numpy as np
 
 from bubblescope.analyzers.advice.occupancy import Flags
+from bubblescope.analyzers.advice.tensor_split import shares_for
 from bubblescope.trace.model import Run
 
 _VARIABLES = {
@@ -15,20 +17,31 @@ _VARIABLES = {
     "sglang": "SGLANG_PP_LAYER_PARTITION",
     "bubblescope-demo": "BUBBLESCOPE_DEMO_PARTITION",
 }
+#: What people write for `-ngl` to mean all.
+_ALL_LAYERS = 99
 _ATTENTION_FLAGS = ("--attention-backend", "--prefill-attention-backend")
 
 
-def words(engine: str | None, layers: Sequence[int]) -> str:
-    """What to type so that the engine splits its layers so; a sentence where it is not known."""
+def words(run: Run, layers: Sequence[int], devices: Sequence[str | None]) -> str:
+    """What to type so that the engine splits its layers so; a sentence where it is not known.
+
+    devices: of each stage the name, as the engine has it.
+    """
     listed = ",".join(map(str, layers))
-    if engine in _VARIABLES:
-        return f"{_VARIABLES[engine]}={listed}"
-    if engine == "llama.cpp":
-        # The output layer counts as one more, on the last device. With shares that add up to all of
-        # them llama.cpp's own rounding gives each device exactly its share.
-        shares = ",".join(map(str, (*layers[:-1], layers[-1] + 1)))
-        return f"--n-gpu-layers {sum(layers) + 1} --split-mode layer --tensor-split {shares}"
+    if run.engine in _VARIABLES:
+        return f"{_VARIABLES[run.engine]}={listed}"
+    if run.engine == "llama.cpp":
+        return _llama_cpp(run.command, layers, devices)
     return f"split the layers {listed} over the stages"
+
+
+def _llama_cpp(command: Sequence[str], layers: Sequence[int], devices: Sequence[str | None]) -> str:
+    # To llama-bench a comma separates one benchmark's values from the next one's.
+    separator = "/" if any(PurePosixPath(word).name == "llama-bench" for word in command) else ","
+    named = [name for name in devices if name]
+    order = [f"-dev {separator.join(named)}"] if len(named) == len(layers) else []
+    shares = separator.join(map(str, shares_for(layers)))
+    return " ".join((f"-ngl {max(_ALL_LAYERS, sum(layers) + 1)} -sm layer", *order, f"-ts {shares}"))
 
 
 def starts(run: Run, recorded: Sequence[int], layers: Sequence[int]) -> bool | None:

@@ -165,9 +165,13 @@ def _advice(
             round(float(high.makespan_ns.mean() * scale)),
         ),
         predicted_ttft_ns=None if ttft is None else round(ttft - saved * float(case.served_ns.mean())),
-        words=words(analysis.trace.run.engine, split.layers),
+        words=words(analysis.trace.run, split.layers, _device_names(analysis)),
         remarks=(*measured.remarks, *_remarks(analysis, case, split)),
     )
+
+
+def _device_names(analysis: Analysis) -> list[str | None]:
+    return [analysis.trace.run.devices[stage.devices[0]].name for stage in analysis.stages]
 
 
 def _left_out(case: _Case) -> tuple[str, ...]:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from bisect import bisect_right
-
 import numpy as np
 import pytest
 
@@ -9,35 +7,39 @@ from bubblescope.analyzers.advice.engines import runnable, starts, words
 from bubblescope.analyzers.advice.partition import allowed_ranges
 from bubblescope.trace.model import Run
 
-
-def test_each_engine_has_its_own_words() -> None:
-    assert words("vllm", (18, 18)) == "VLLM_PP_LAYER_PARTITION=18,18"
-    assert words("sglang", (20, 16)) == "SGLANG_PP_LAYER_PARTITION=20,16"
-    assert words("bubblescope-demo", (7, 5)) == "BUBBLESCOPE_DEMO_PARTITION=7,5"
-    assert words(None, (7, 5)) == "split the layers 7,5 over the stages"
+CUDA = ("CUDA0", "CUDA1", "CUDA2")
 
 
-def llama_cpp_layers(shares: list[int], layers: int, offloaded: int) -> list[int]:
-    """llama.cpp's own rounding, in 32-bit floats: devices of all layers, the output layer being the last."""
-    sums = np.cumsum(np.array(shares, dtype=np.float32), dtype=np.float32)
-    borders = (sums / sums[-1]).tolist()
-    active = min(offloaded, layers + 1)
-    first = max(layers + 1 - offloaded, 0)
-    devices = [
-        bisect_right(borders, float(np.float32(layer - first) / np.float32(active)))
-        for layer in range(layers + 1)
-    ]
-    return [devices[:-1].count(device) for device in range(len(shares))]
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        ("vllm", "VLLM_PP_LAYER_PARTITION=18,18"),
+        ("sglang", "SGLANG_PP_LAYER_PARTITION=18,18"),
+        ("bubblescope-demo", "BUBBLESCOPE_DEMO_PARTITION=18,18"),
+        (None, "split the layers 18,18 over the stages"),
+    ],
+)
+def test_each_engine_has_its_own_words(engine: str | None, said: str) -> None:
+    assert words(Run(engine=engine), (18, 18), ("NVIDIA H200", "NVIDIA H200")) == said
 
 
-def test_llama_cpp_rounds_the_shares_to_exactly_these_layers() -> None:
-    assert words("llama.cpp", (5, 4, 3)) == "--n-gpu-layers 13 --split-mode layer --tensor-split 5,4,4"
-    rng = np.random.default_rng(7)
-    for _ in range(500):
-        layers = rng.integers(1, 40, rng.integers(2, 9)).tolist()
-        said = words("llama.cpp", layers).split()
-        shares = [int(share) for share in said[-1].split(",")]
-        assert llama_cpp_layers(shares, sum(layers), int(said[1])) == layers
+def test_llama_cpp_is_told_the_devices_and_one_layer_more_on_the_last() -> None:
+    # 12 layers and the output layer: 5 + 4 + 4
+    said = words(Run(engine="llama.cpp", command=("/opt/llama-server", "-m", "x.gguf")), (5, 4, 3), CUDA)
+    assert said == "-ngl 99 -sm layer -dev CUDA0,CUDA1,CUDA2 -ts 5,4,4"
+
+
+def test_llama_bench_separates_devices_and_shares_by_slashes() -> None:
+    run = Run(engine="llama.cpp", command=("env", "A=1", "./llama-bench", "-m", "x.gguf"))
+    assert words(run, (5, 4, 3), CUDA) == "-ngl 99 -sm layer -dev CUDA0/CUDA1/CUDA2 -ts 5/4/4"
+
+
+def test_llama_cpp_devices_without_a_name_keep_their_order() -> None:
+    assert words(Run(engine="llama.cpp"), (5, 4), ("CUDA0", None)) == "-ngl 99 -sm layer -ts 5,5"
+
+
+def test_llama_cpp_is_asked_for_more_layers_than_99_by_their_number() -> None:
+    assert words(Run(engine="llama.cpp"), (60, 60), CUDA[:2]).startswith("-ngl 121 ")
 
 
 TRITON = ("sglang", "serve", "--attention-backend", "triton")
