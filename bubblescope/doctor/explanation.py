@@ -20,8 +20,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _RAISED = re.compile(r"\b(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)\b: .*")
 #: What processes say of the failure of another one; the cause stands elsewhere.
 _FOLLOWS = re.compile(
-    r"[Ss]ee (?:the )?(?:root cause|stack trace)|died unexpectedly|EngineDeadError|from a child process"
-    r"|CancelledError|failed to start\.$"
+    r"(?:[Ss]ee|check) (?:the )?(?:root cause|stack trace)|died unexpectedly|Connection closed by peer"
+    r"|EngineDeadError|from a child process|CancelledError|failed to start\.$"
 )
 _REPORTED = re.compile(r".*\b(?:error|ERROR|fatal|GGML_ASSERT)\b.*")
 
@@ -84,7 +84,7 @@ def last_error(output_text: str) -> str | None:
 def _explanation(failure: Failure, found: re.Match[str], text: str, devices: Sequence[Device]) -> Explanation:
     groups = {name: value or "nothing more" for name, value in found.groupdict().items()}
     begin = text.rfind("\n", 0, found.start()) + 1
-    stage = _stage(text[begin : found.end()])
+    stage = None if failure.whole else _stage(text[begin : found.end()])
     affected = _affected(groups.get("current"), stage, devices)
     for name in ("minimum", "current"):
         if name in groups:

@@ -7,6 +7,7 @@ import pytest
 from bubblescope.doctor.explanation import LONGEST_OUTPUT, explain, last_error
 from bubblescope.doctor.failures import FAILURES
 from bubblescope.trace.model import Device
+from tests.doctor.crashes import RAISED
 
 ADA = "NVIDIA GeForce RTX 4090"
 RIG = (
@@ -14,157 +15,6 @@ RIG = (
     Device(stage=1, name=ADA, capability="8.9"),
     Device(stage=2, name=ADA, capability="8.9"),
 )
-
-#: What the engines raise, in the shapes of their logs. By failure; those with a report name it.
-RAISED = [
-    (
-        "quantization-capability",
-        "[2026-05-02 10:11:12 PP1 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
-        '  File "/v/lib/python3.12/site-packages/sglang/srt/model_loader/loader.py", line 253, in '
-        "_get_quantization_config\n    raise ValueError(\n"
-        "ValueError: The quantization method modelopt_fp4 is not supported for the current GPU. "
-        "Minimum capability: 100. Current capability: 89.\n",
-    ),
-    # vllm#22422
-    (
-        "quantization-capability",
-        "Value error, The quantization method mxfp4 is not supported for the current GPU. Minimum "
-        "capability: 100. Current capability: 86. [type=value_error, input_value=ArgsKwargs(()), "
-        "input_type=ArgsKwargs]",
-    ),
-    # vllm#14040
-    (
-        "scheme-capability",
-        "(EngineCore_DP0 pid=585) ERROR 09-16 17:46:22 [core.py:718] RuntimeError: ('Quantization "
-        "scheme is not supported for ', 'the current GPU. Min capability: 80. ', 'Current capability: 75.')",
-    ),
-    (
-        "scheme-capability",
-        "RuntimeError: Quantization scheme is not supported for the current GPU. Min capability: 89. "
-        "Current capability: 86.",
-    ),
-    # sgl-project/sglang#18071
-    (
-        "nvfp4-platform",
-        "ValueError: Current platform does not support NVFP4 quantization. Please use Blackwell and above.",
-    ),
-    # vllm#30720
-    (
-        "nvfp4-platform",
-        "ValueError: Current platform does not support NVFP4 quantization. Please use Blackwell GPUs or "
-        "enable FlashInfer.",
-    ),
-    (
-        "nvfp4-moe-backend",
-        "ValueError: Current platform does not support NVFP4 quantization with the selected MoE "
-        "backend. Please use Blackwell and above, or use moe_runner_backend=marlin on SM80+.",
-    ),
-    (
-        "nvfp4-dense-backend",
-        "ValueError: ModelOpt NVFP4 native dense GEMM backends require SM100+. Use "
-        "--fp4-gemm-backend marlin on SM80-SM90.",
-    ),
-    ("nvfp4-compressed", "NotImplementedError: Current platform does not support w4a4 nvfp4 quantization."),
-    ("mxfp4-marlin", "RuntimeError: MXFP4 Marlin requires Hopper/SM90 or above."),
-    ("mxfp4-marlin", "RuntimeError: MXFP4 Marlin requires SM90+."),
-    (
-        "mxfp4-flashinfer",
-        "NotImplementedError: moe_runner_backend=flashinfer_mxfp4 requires SM90, SM100, or SM120.",
-    ),
-    ("nvfp4-kv-cache", "RuntimeError: --kv-cache-dtype=nvfp4 requires Blackwell SM100 or SM120. Use"),
-    # noonghunna/club-3090#574, vllm#43562
-    ("nvfp4-kv-cache", "ValueError: --kv-cache-dtype nvfp4 requires sm100f"),
-    (
-        "nvfp4-kv-cache",
-        "ValueError: --kv-cache-dtype nvfp4 requires the SM100 trtllm-gen FlashInfer path.",
-    ),
-    # vllm#35065, vllm#45661
-    ("nvfp4-moe-none", "NotImplementedError: No NvFp4 MoE backend supports the deployment configuration."),
-    # vllm#33416, folded as it was posted
-    (
-        "moe-backend-refused",
-        "ValueError: NvFp4 MoE backend 'FLASHINFER_CUTLASS' does not support the \n"
-        "deployment configuration since kernel does not support current device.",
-    ),
-    (
-        "nvfp4-linear-none",
-        "ValueError: Failed to find a kernel that can implement the NVFP4 linear layer. Reasons: \n"
-        "MarlinNvFp4LinearKernel: Marlin FP4 not available",
-    ),
-    ("nvfp4-not-compiled", "NotImplementedError: No compiled nvfp4 mm kernel for SM 89, recompile with CUDA"),
-    (
-        "bf16",
-        "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. "
-        "Your Tesla T4 GPU has compute capability 7.5. You can use float16 instead by explicitly setting "
-        "the `dtype` flag",
-    ),
-    ("sglang-sm75", "RuntimeError: SGLang only supports sm75 and above."),
-    (
-        "llama-no-device-code",
-        "/src/ggml-cuda/mmq.cuh:2586: ERROR: CUDA kernel mul_mat_q has no device code compatible "
-        "with CUDA arch 700. ggml-cuda.cu was compiled for: 750,800,860",
-    ),
-    # ggml-org/llama.cpp#6529: the architecture is that of the code, not of the card
-    (
-        "llama-no-device-code",
-        "ggml-cuda/convert.cu:64: ERROR: CUDA kernel dequantize_block_q8_0_f16 has no device code compatible "
-        "with CUDA arch 520. ggml-cuda.cu was compiled for: 520",
-    ),
-    # ggml-org/llama.cpp#15593
-    ("llama-no-device-code", "ggml-cuda/common.cuh:112: ggml was not compiled with any CUDA arch <= 750"),
-    # vllm#29141
-    (
-        "no-kernel-image",
-        "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device",
-    ),
-    # sgl-project/sglang#7249
-    (
-        "no-kernel-image",
-        "Exception: Capture cuda graph failed: RMSNorm failed with error code no kernel image is "
-        "available for execution on the device",
-    ),
-    # Seen with SGLang 0.5.17 and a split of 27,9.
-    (
-        "triton-partition",
-        '  File "/v/sglang/srt/mem_cache/memory_pool.py", line 2300, in get_value_buffer\n'
-        "    return self._get_value_buffer(layer_id)\n"
-        '  File "/v/sglang/srt/mem_cache/memory_pool.py", line 2294, in _get_value_buffer\n'
-        "    return self.v_buffer[local_layer_id]\n"
-        "IndexError: list index out of range\n",
-    ),
-    ("partition-length", "ValueError: len(partitions)=3 does not match pp_size=2."),
-    ("partition-sum", "ValueError: sum(partitions)=37 does not match num_hidden_layers=36."),
-    # vllm#34076
-    (
-        "kv-cache-too-small",
-        "(EngineCore_DP0 pid=1094) ValueError: To serve at least one request with the models's max seq len "
-        "(262144), (24.0 GiB KV cache is needed, which is larger than the available KV cache memory "
-        "(3.18 GiB). Based on the available memory, the estimated maximum model length is 34736.",
-    ),
-    (
-        "no-kv-cache",
-        "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
-        "initializing the engine.",
-    ),
-    (
-        "free-memory",
-        "ValueError: Free memory on device cuda:1 (10.21/23.99 GiB) on startup is less than desired "
-        "GPU memory utilization (0.92, 22.07 GiB).",
-    ),
-    ("sglang-memory", "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."),
-    (
-        "out-of-memory",
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total",
-    ),
-    (
-        "out-of-memory",
-        "ggml_backend_cuda_buffer_type_alloc_buffer: allocating: cudaMalloc failed: out of memory",
-    ),
-    (
-        "no-such-model",
-        "OSError: no-org/no-model is not a local folder and is not a valid model identifier listed",
-    ),
-]
 
 
 @pytest.mark.parametrize(("failure", "log"), RAISED)
@@ -177,6 +27,14 @@ def test_what_an_engine_raises_is_known_again(failure: str, log: str) -> None:
     assert "What to do: " in explanation.text
     assert "\n" not in explanation.text
     assert "\x1b" not in explanation.line
+
+
+def test_what_the_command_as_a_whole_gets_wrong_is_no_devices_fault() -> None:
+    log = "(Worker_PP1 pid=9) ERROR ValueError: sum(partitions)=37 does not match num_hidden_layers=36."
+    explanation = explain(log, RIG)
+    assert explanation is not None
+    assert explanation.devices == ()
+    assert explanation.text.startswith("The engine refused the layer partition: it sums to 37 layers")
 
 
 def test_every_known_failure_is_tested() -> None:
@@ -245,7 +103,9 @@ def test_the_cause_counts_before_what_follows_from_it() -> None:
         "performance for compute-heavy workloads.",
         "NVFP4 w4a4 requires compute capability >= 10.0; serving this checkpoint weight-only via FP4 Marlin "
         "instead. Activation quantization is ignored.",
-        "OSError: [Errno 98] Address already in use",
+        "Port 30001 is already in use, trying port 30002",
+        "WARNING NCCL_DEBUG is set; NCCL version 2.27.5",
+        "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer",
         "ModuleNotFoundError: No module named 'vllm'",
         "IndexError: list index out of range",
         "Killed process 4242 (python) total-vm:1234kB: Out of memory",
