@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,9 @@ from bubblescope.trace.source import shown
 if TYPE_CHECKING:
     from bubblescope.load.plan import Load
     from bubblescope.record.driving import Driver
+
+#: How a server ends that was driven and then ended by us, unless it takes a signal as no reason to fail.
+_ENDED_BY_US = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 
 
 class RecordingError(BubblescopeError):
@@ -108,7 +112,10 @@ def record(
     except CommandError:
         shutil.rmtree(spool, ignore_errors=True)
         raise
-    facts = {"exit_status": status, **_driven(driver)}
+    driven = _driven(driver)
+    facts = {"exit_status": status, **driven}
+    if driven and status in _ENDED_BY_US:
+        status = 0
     failure = ending.failure(spool, status, in_vain=driver is not None and driver.failure is not None)
     _tell(spool, limits, facts if failure is None else {**facts, FAILURE_FACT: failure})
     status = _finished(spool, where, status, messages)
