@@ -16,6 +16,7 @@ from bubblescope.analyzers.results import (
     Stage,
     Straggler,
 )
+from bubblescope.report.failure import explanation
 from bubblescope.trace.model import Lost
 
 SCHEMA = 1
@@ -54,6 +55,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
         "stragglers": [_straggler(each) for each in analysis.stragglers],
         "findings": [_finding(each) for each in analysis.findings],
         "recommendation": _recommendation(analysis.recommendation),
+        "failure": explanation(analysis),
         "lost": [_lost(each) for each in analysis.lost],
     }
 

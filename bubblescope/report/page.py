@@ -15,6 +15,7 @@ from bubblescope.analyzers.results import Analysis, DeviceStates
 from bubblescope.report.advice import advice
 from bubblescope.report.caveats import caveats
 from bubblescope.report.escape import visible
+from bubblescope.report.failure import failure
 from bubblescope.report.layers import layer_by_layer
 from bubblescope.report.losses import untold
 from bubblescope.report.quantities import Unit, duration, percent, share
@@ -101,6 +102,7 @@ def page(analysis: Analysis, source: str, origin_ns: int | None = None, shows: s
     several = any(len(stage.devices) > 1 for stage in analysis.stages)
     ranks = _rank_rows(analysis) if several else ()
     lists = (
+        failure(analysis),
         advice(analysis),
         _blame(analysis),
         _concurrency(analysis),
