@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.engines.left_running import nothing_is_left_running, running
 from tests.engines.vllm.serving import (
     PATIENCE_SECONDS,
     Recorded,
@@ -26,25 +26,6 @@ pytestmark = installed
 
 #: More requests than are answered before the test is over.
 ENDLESS = ["--prompt-tokens", "2000", "--requests", "10000"]
-
-
-def running(folder: Path) -> Iterator[tuple[str, int]]:
-    """What the processes that were started in this folder call themselves, and their numbers."""
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if (process / "cwd").readlink() == folder:
-                yield (process / "cmdline").read_text().replace("\0", " "), int(process.name)
-        except OSError:
-            continue
-
-
-def nothing_is_left_running(folder: Path) -> bool:
-    deadline = time.monotonic() + 60
-    while found := list(running(folder)):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"still running: {found}")
-        time.sleep(0.1)
-    return True
 
 
 class Serving:
