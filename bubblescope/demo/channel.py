@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import astuple, dataclass
 from multiprocessing.connection import Connection
 from struct import Struct
@@ -33,6 +34,12 @@ def send_activations(pipe: Connection, batch: Microbatch, activations: Array) ->
     """Send to the next stage; waits until it has taken them."""
     pipe.send_bytes(_MICROBATCH.pack(*astuple(batch)))
     pipe.send_bytes(np.ascontiguousarray(activations).data.cast("B"))
+
+
+def spin(pipe: Connection) -> None:
+    """Wait until something arrives, or the other end has ended, and keep the core busy meanwhile."""
+    while not pipe.poll():
+        os.sched_yield()
 
 
 def receive_activations(pipe: Connection, hidden_size: int) -> tuple[Microbatch, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
@@ -49,8 +50,11 @@ def _places(partition: tuple[int, ...], answering: Connection) -> list[Place]:
     before = [None, *(receiving for receiving, _ in between)]
     after = [*(sending for _, sending in between), None]
     tokens = {0: token_in, count - 1: token_out}
+    # A core that sleeps lets its neighbours run faster, so a layer would cost less in a pipeline that
+    # waits than in one that does not. With fewer cores than stages, who spins would stop who computes.
+    spins = count <= len(os.sched_getaffinity(0))
     return [
-        Place(n, partition, before[n], after[n], tokens.get(n), answering if n == 0 else None)
+        Place(n, partition, before[n], after[n], tokens.get(n), answering if n == 0 else None, spins)
         for n in range(count)
     ]
 

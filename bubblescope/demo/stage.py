@@ -33,6 +33,7 @@ class Place:
     before, after: activations come from `before` (None: the first stage), go to `after` (the last).
     tokens: from the last stage to the first; None if they are one.
     answers: of the first stage, to whoever asked.
+    spins: whether it keeps its core busy while it waits for a message, as a GPU's receive does.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Place:
     after: Connection | None
     tokens: Connection | None
     answers: Connection | None
+    spins: bool
 
 
 def run(place: Place) -> None:
@@ -97,6 +99,7 @@ class _Stage:
             assert token is not None  # the only stage samples itself
             return token
         with self._span("recv", batch, peer=len(self._place.partition) - 1) as span:
+            self._wait(self._place.tokens)
             token = channel.receive_token(self._place.tokens)
             span.bytes = channel.TOKEN_BYTES
         return token
@@ -107,6 +110,7 @@ class _Stage:
             with self._recorder.span(
                 "recv", phase="prefill", step=number, microbatch=number, peer=self._place.number - 1
             ) as span:
+                self._wait(before)
                 batch, activations = channel.receive_activations(before, self._shape.hidden_size)
                 span.tokens, span.prefix, span.bytes = batch.tokens, batch.prefix, activations.nbytes
             token = self._compute(batch, activations)
@@ -114,6 +118,11 @@ class _Stage:
                 with self._span("send", batch, peer=0) as span:
                     channel.send_token(self._place.tokens, token)
                     span.bytes = channel.TOKEN_BYTES
+
+    def _wait(self, pipe: Connection) -> None:
+        """Where a stage does not spin, receiving itself waits, asleep."""
+        if self._place.spins:
+            channel.spin(pipe)
 
     def _compute(self, batch: Microbatch, activations: Array) -> int | None:
         """Compute this stage's layers and pass on the result; the last stage returns the token of a

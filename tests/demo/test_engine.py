@@ -85,6 +85,56 @@ def test_the_answers_do_not_depend_on_the_partition(run: tuple[str, Trace]) -> N
     assert len(run[0].splitlines()) == len(REQUESTS)
 
 
+def test_one_core_for_all_stages_will_do(run: tuple[str, Trace]) -> None:
+    core = str(min(os.sched_getaffinity(0)))
+    done = subprocess.run(
+        ["taskset", "--cpu-list", core, *DEMO], env=environment("10,2"), capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, run[0])
+
+
+WAITING = """
+import os
+from multiprocessing import Pipe
+from bubblescope.demo import channel
+receiving, sending = Pipe(duplex=False)
+if os.fork() == 0:
+    sending.close()
+    print(os.getpid(), flush=True)
+    channel.spin(receiving)
+    print("arrived", receiving.poll() and receiving.recv(), flush=True)
+    channel.spin(receiving)
+    print("ended", flush=True)
+    os._exit(0)
+receiving.close()
+input()
+sending.send("something")
+input()
+sending.close()
+os.wait()
+"""
+
+
+def test_who_spins_keeps_its_core_busy_until_something_arrives_or_the_other_end_is_closed() -> None:
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", WAITING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert waiting.stdin is not None and waiting.stdout is not None
+    pid = int(waiting.stdout.readline())
+    deadline = time.monotonic() + 30
+    while state(pid) != "R" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    seen = {state(pid) for _ in range(50) if not time.sleep(0.002)}
+    assert seen == {"R"}
+    waiting.stdin.write("go\n")
+    assert waiting.stdout.readline() == "arrived something\n"
+    waiting.stdin.write("go\n")
+    assert waiting.stdout.readline() == "ended\n"
+    assert waiting.wait(30) == 0
+    waiting.stdin.close(), waiting.stdout.close()
+
+
 def test_its_recording_has_every_span_of_every_stage(run: tuple[str, Trace]) -> None:
     trace = run[1]
     counted = trace.spans.groupby(["stage", "kind"], observed=True).size().to_dict()
@@ -148,11 +198,16 @@ def children(pid: int) -> list[int]:
     return sorted(found)
 
 
-def running(pid: int) -> bool:
+def state(pid: int) -> str:
+    """Of a process, as ps says it: R is running or wants to, S asleep, Z over; "" if there is none."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return ""
+
+
+def running(pid: int) -> bool:
+    return state(pid) not in ("", "Z")
 
 
 def ended(pids: list[int]) -> bool:
