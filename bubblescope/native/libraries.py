@@ -28,8 +28,13 @@ class Library:
 #: What every library that records is made of, too.
 SPOOL = ("spool.c", "spool_file.c", "room.c")
 
+_GGML = (
+    "ggml/ggml.c", "ggml/tables.c", "ggml/buffers.c", "ggml/marks.c", "ggml/cuda_time.c", "ggml/devices.c",
+    "ggml/ubatch.c", "ggml/facts.c", "ggml/json.c", "ggml/api.c", "ggml/symbols.c",
+)  # fmt: skip
 _CUPTI = ("cupti.c", "cupti_open.c", "cupti_names.c", "cupti_devices.c")
 
 LIBRARIES: dict[str, Library] = {
+    "ggml": Library("ggml", (*_GGML, *SPOOL), "what llama.cpp does", ("-lpthread", "-ldl", "-lm")),
     "cupti": Library("cupti", (*_CUPTI, *SPOOL), "the devices' own work"),
 }

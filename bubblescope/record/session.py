@@ -28,6 +28,7 @@ from bubblescope.record.ending import FAILURE_FACT, Ending
 from bubblescope.record.kernels import ASKED_FACT, Injection, injection
 from bubblescope.record.launch import OWN_FAILURE, CommandError, run_command
 from bubblescope.record.messages import Messages
+from bubblescope.record.preload import preload
 from bubblescope.trace.source import shown
 
 if TYPE_CHECKING:
@@ -84,6 +85,9 @@ def record(
     injected = injection(os.environ) if kernels else Injection()
     if injected.why_not:
         messages.say(f"--kernels: {injected.why_not}")
+    preloaded = preload(command, os.environ)
+    if preloaded.why_not:
+        messages.say(preloaded.why_not)
 
     def begin() -> None:
         try:
@@ -95,7 +99,7 @@ def record(
             driver.start(Writer(str(spool), limits.max_bytes, None))
 
     try:
-        environment = {**_environment(spool, limits, detail), **injected.environment}
+        environment = {**_environment(spool, limits, detail), **injected.environment, **preloaded.environment}
     except OSError as error:
         shutil.rmtree(spool, ignore_errors=True)
         raise RecordingError(f"cannot record into {shown(where.spool)}: {error.strerror}") from None

@@ -1,0 +1,43 @@
+"""Having llama.cpp load the library that records what ggml does, by LD_PRELOAD.
+
+It does nothing in a process without ggml, so what stands between us and the engine may load it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bubblescope.native.build import BuildError, build
+from bubblescope.native.libraries import LIBRARIES
+from bubblescope.record.command_line import engine_of
+
+VARIABLE = "LD_PRELOAD"
+#: What the loader takes as the end of a path.
+_SEPARATORS = " :"
+
+
+@dataclass(frozen=True)
+class Preload:
+    """What the command finds in its environment, or why it finds nothing."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    why_not: str = ""
+
+
+def preload(command: Sequence[str], before: Mapping[str, str]) -> Preload:
+    """The preloading for a command that would have been given the environment `before`.
+
+    What the user preloads stays, after ours. Nothing where the command starts another engine.
+    """
+    if engine_of(command) != "llama.cpp":
+        return Preload()
+    try:
+        library = str(build(LIBRARIES["ggml"], before))
+    except BuildError as error:
+        return Preload(why_not=str(error))
+    if any(separator in library for separator in _SEPARATORS):
+        return Preload(
+            why_not=f"LD_PRELOAD cannot name {library}: set XDG_CACHE_HOME to a path without spaces"
+        )
+    return Preload({VARIABLE: ":".join(filter(None, (library, before.get(VARIABLE))))})

@@ -1,0 +1,31 @@
+/* The ubatch that a thread of the program works on, and the spans that are of the host. */
+#ifndef BUBBLESCOPE_GGML_UBATCH_H
+#define BUBBLESCOPE_GGML_UBATCH_H
+
+#include "ggml/devices.h"
+#include "spool.h"
+
+/* computing: its graph is being handed to the devices; last: the one that was handed a part of it last. */
+struct ubatch {
+    int64_t microbatch, step;
+    int32_t tokens, prefix;
+    uint8_t phase;
+    bool computing;
+    struct device *last;
+};
+
+/* That of the calling thread; its microbatch is -1 if there was none. */
+struct ubatch *this_ubatch(void);
+
+/* Begins the ubatch of a graph, if it is one that a model computes tokens with. */
+bool ubatch_begin(ggml_object scheduler, ggml_object graph, int64_t step);
+void ubatch_end(void);
+
+/* A span of a device's stage, of the first one where `device` is none, with all that is known of the ubatch;
+ * false if there is no stage yet. */
+bool span_of(struct spool_span *span, const struct device *device, enum spool_kind kind);
+
+/* Writes a span of the host that ends now. */
+void host_span(const struct device *device, enum spool_kind kind, int64_t begin_ns, int64_t bytes);
+
+#endif
