@@ -14,7 +14,9 @@ from bubblescope.analyzers.advice.recommend import recommend
 from bubblescope.analyzers.blame import blame, culprits
 from bubblescope.analyzers.bursts import bursts
 from bubblescope.analyzers.concurrency import concurrency, ideal_bubble_ratio
+from bubblescope.analyzers.kernels import kernel_times
 from bubblescope.analyzers.layer_times import layer_times
+from bubblescope.analyzers.findings.findings import findings
 from bubblescope.analyzers.layers import layers
 from bubblescope.analyzers.microbatches import activation_sends, handovers, phase_marks, stage_spans
 from bubblescope.analyzers.operations import operations
@@ -81,6 +83,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         spans=spans,
         culprits=blamed,
         layer_times=layer_times(spans, leaders, window),
+        kernel_times=kernel_times(trace, spans, stages, leaders, held, window),
         requests=request_breakdowns(trace, stages, spans, states, leaders),
         stragglers=stragglers(trace, stages, spans, acts, ops.frame, held) if is_pipeline else (),
         lost=(
@@ -91,7 +94,8 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
             *_doubts(ops.frame, acts, inside, stages, spans, marks),
         ),
     )
-    return replace(analysis, recommendation=recommend(analysis))
+    analysis = replace(analysis, recommendation=recommend(analysis))
+    return replace(analysis, findings=findings(analysis))
 
 
 def _leaders(stages: Pipeline, acts: Sequence[Activity], window: tuple[int, int]) -> tuple[int, ...]:

@@ -1,0 +1,1 @@
+"""What an engine's own ways cost, each with its size and the flag that cures it."""
