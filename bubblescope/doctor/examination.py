@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bubblescope.doctor.formats import FORMATS
 from bubblescope.doctor.invocation import NAMES, Invocation
 from bubblescope.doctor.judgement import Judgement, judge, worst
-from bubblescope.doctor.launch import mixed_rig, remarks
+from bubblescope.doctor.launch import mixed_rig, needs_gguf, remarks
 from bubblescope.doctor.model_facts import ModelFacts
 from bubblescope.doctor.remark import Remark
 from bubblescope.doctor.rig import Part
@@ -65,6 +65,7 @@ def examine(
     found = [problem] if problem else []
     mixed = mixed_rig(engine, rig, [device.verdict for device in devices])
     found += [mixed] if mixed else []
+    found += needs_gguf(engine, model, command)
     found += remarks(command, number, model, rig) if command else []
     found.sort(key=lambda remark: remark.verdict)
     return Examination(engine, taken, version is None, model, devices, tuple(found))

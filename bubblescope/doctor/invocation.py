@@ -24,6 +24,7 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "model": ("model",),
         "pipeline": ("pipeline-parallel-size", "pp"),
         "tensor": ("tensor-parallel-size", "tp"),
+        "data": ("data-parallel-size", "dp"),
         "context": ("max-model-len",),
         "memory": ("gpu-memory-utilization",),
         "kv": ("kv-cache-dtype",),
@@ -33,6 +34,7 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "model": ("model-path", "model"),
         "pipeline": ("pipeline-parallel-size", "pp-size", "pp"),
         "tensor": ("tensor-parallel-size", "tp-size", "tp"),
+        "data": ("data-parallel-size", "dp-size", "dp"),
         "context": ("context-length",),
         "memory": ("mem-fraction-static",),
         "kv": ("kv-cache-dtype",),
@@ -45,6 +47,7 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "gpu layers": ("ngl", "gpu-layers", "n-gpu-layers"),
         "split": ("sm", "split-mode"),
         "shares": ("ts", "tensor-split"),
+        "devices": ("dev", "device"),
         "ubatch": ("ub", "ubatch-size"),
         "override": ("ot", "override-tensor", "cmoe", "cpu-moe", "ncmoe", "n-cpu-moe"),
         "kv on cpu": ("nkvo", "no-kv-offload"),
@@ -82,6 +85,12 @@ class Invocation:
         if not text.isdecimal() or not 0 < int(text) <= 1024:
             raise UsageError(f"the command: {text!r} is not a number of {what} parallel ranks")
         return int(text)
+
+    @property
+    def is_of_several_hosts(self) -> bool:
+        """Whether GPUs of other hosts take part, of which nothing is known here."""
+        nodes = self.options.get("nnodes", "1")
+        return nodes != "1" or self.options.get("distributed-executor-backend") == "ray"
 
     def kernels(self) -> Kernels | None:
         """The kind of kernels that the command forces, None where the engine may choose."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bubblescope.doctor.capability import shown
 from bubblescope.doctor.formats import FORMATS
@@ -14,6 +14,12 @@ from bubblescope.doctor.rules import RULES
 from bubblescope.doctor.rules.rule import Kernels, Verdict
 from bubblescope.doctor.versions import Version, parse_version
 
+#: Where each engine takes the layers of a stage from.
+_SHARES = {
+    "vllm": "VLLM_PP_LAYER_PARTITION",
+    "sglang": "SGLANG_PP_LAYER_PARTITION",
+    "llama.cpp": "--tensor-split",
+}
 #: From the best to the worst; a rig is as good as its worst part.
 VERDICTS: tuple[Verdict, ...] = ("native", "emulated", "unknown", "fails")
 
@@ -34,7 +40,16 @@ def judge(
 ) -> tuple[Judgement, ...]:
     """One judgement for each part: by the first rule that holds, or "unknown"."""
     number = parse_version(version)
-    return tuple(_judge(engine, version, number, model, part, kernels) for part in rig)
+    found = [_judge(engine, version, number, model, part, kernels) for part in rig]
+    if any(each.verdict == "native" for each in found):
+        found = [_lightened(engine, each) if each.verdict == "emulated" else each for each in found]
+    return tuple(found)
+
+
+def _lightened(engine: str, slow: Judgement) -> Judgement:
+    """A card that emulates beside native ones is to hold less."""
+    fewer = f"give it fewer layers than native cards: {_SHARES[engine]}"
+    return replace(slow, way_out="; or ".join(filter(None, (fewer, slow.way_out))))
 
 
 def _judge(
@@ -60,7 +75,7 @@ def _unknown(
     if part.capability is None:
         return (
             "not a card that is known here; only NVIDIA's are",
-            "on the machine itself its driver tells: leave --devices out",
+            "of an NVIDIA card the driver tells on its own machine: leave --devices out",
         )
     if model.format is None:
         return (

@@ -73,3 +73,15 @@ def mixed_rig(engine: str, rig: Sequence[Part], verdicts: Sequence[str]) -> Rema
         "cards of the other kind may be given kernels that they cannot run"
     )
     return Remark("warns", text, way_out, source)
+
+
+def needs_gguf(engine: str, model: ModelFacts, command: Invocation | None) -> list[Remark]:
+    """llama.cpp loads GGUF only; a checkpoint of the hub is judged as what becomes of it."""
+    if engine != "llama.cpp" or model.format is None or model.format.startswith("gguf"):
+        return []
+    started = command is not None and command.model == model.name
+    text = f"llama.cpp loads GGUF files only, and {model.name} is none"
+    way_out = "convert it first: convert_hf_to_gguf.py"
+    return [
+        Remark("fails" if started else "warns", text, way_out, "llama.cpp b11434 src/llama-model-loader.cpp")
+    ]

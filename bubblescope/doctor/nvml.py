@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pynvml
-
+from bubblescope import nvml
 from bubblescope.doctor.rig import Part, merged, named
 from bubblescope.errors import UsageError
 
@@ -16,19 +15,14 @@ def local_rig(environment: Mapping[str, str]) -> tuple[Part, ...]:
     UsageError where there is no driver or no card.
     """
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
+        with nvml.cards() as found:
+            parts = [named(card.name, card.capability, card.memory_bytes) for card in found]
+    except nvml.NvmlError as error:
         raise UsageError(_nothing(str(error))) from None
-    try:
-        cards = [_part(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError as error:
-        raise UsageError(_nothing(str(error))) from None
-    finally:
-        pynvml.nvmlShutdown()
-    seen = visible(len(cards), environment.get("CUDA_VISIBLE_DEVICES"))
+    seen = visible(len(parts), environment.get("CUDA_VISIBLE_DEVICES"))
     if not seen:
         raise UsageError(_nothing("it shows no card"))
-    return merged(cards[index] for index in seen)
+    return merged(parts[index] for index in seen)
 
 
 def visible(count: int, setting: str | None) -> tuple[int, ...]:
@@ -45,14 +39,6 @@ def visible(count: int, setting: str | None) -> tuple[int, ...]:
             break
         out.append(int(entry))
     return tuple(out)
-
-
-def _part(index: int) -> Part:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    name = pynvml.nvmlDeviceGetName(handle)
-    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    memory = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total)
-    return named(name if isinstance(name, str) else name.decode(errors="replace"), (major, minor), memory)
 
 
 def _nothing(why: str) -> str:

@@ -9,7 +9,7 @@ from bubblescope.doctor.invocation import NAMES, Invocation
 from bubblescope.doctor.memory import even_partition, stage_needs
 from bubblescope.doctor.model_facts import ModelFacts
 from bubblescope.doctor.remark import Remark
-from bubblescope.doctor.rig import Part, gib, spread
+from bubblescope.doctor.rig import Part, counted, gib, merged, spread
 from bubblescope.doctor.versions import Version
 
 _PARTITIONS = {"vllm": "VLLM_PP_LAYER_PARTITION", "sglang": "SGLANG_PP_LAYER_PARTITION"}
@@ -20,12 +20,21 @@ def placed(
     command: Invocation, version: Version | None, model: ModelFacts, rig: Sequence[Part]
 ) -> Iterator[Remark]:
     """What is wrong with the stages of vLLM or SGLang."""
-    stages, tensor = command.count("pipeline"), command.count("tensor")
+    if command.is_of_several_hosts:
+        return
+    stages, tensor, replicas = command.count("pipeline"), command.count("tensor"), _replicas(command)
     devices = spread(rig)
-    if stages * tensor > len(devices):
-        text = f"{stages} stages of {tensor} ranks need {stages * tensor} GPUs, and here are {len(devices)}"
+    used = stages * tensor * replicas
+    shape = f"{counted(stages, 'stage')} of {counted(tensor, 'rank')}"
+    shape += f", {replicas} times," if replicas > 1 else ""
+    if used > len(devices):
+        text = f"{shape} need {used} GPUs, and here are {len(devices)}"
         yield Remark("fails", text, "fewer stages (--pp-size, --pipeline-parallel-size) or ranks", "")
         return
+    if used < len(devices):
+        yield _unused(
+            command, f"{shape} use {used} of {len(devices)} GPUs", devices[used:], tensor * replicas
+        )
     partition, problem = _partition(command, model.layers, stages)
     if problem is not None:
         yield problem
@@ -34,6 +43,23 @@ def placed(
         return
     yield from _triton_trap(command, version, partition)
     yield from _memory(command, version, model, devices, partition)
+
+
+def _replicas(command: Invocation) -> int:
+    """Copies of the whole pipeline; SGLang's attention data parallelism stays within the ranks of a stage."""
+    return 1 if "enable-dp-attention" in command.options else command.count("data")
+
+
+def _unused(command: Invocation, what: str, idle: Sequence[Part], ranks: int) -> Remark:
+    names = ", ".join(f"{part.device} ×{part.count}" for part in merged(idle))
+    flag = "--pipeline-parallel-size" if command.engine == "vllm" else "--pp-size"
+    stages = command.count("pipeline") + len(idle) // ranks
+    return Remark(
+        "warns",
+        f"{what}: {names} hold no layers and no KV cache, and do not work",
+        f"{flag} {stages}, with fewer layers on slow cards; CUDA_VISIBLE_DEVICES says which are used",
+        "",
+    )
 
 
 def _partition(

@@ -116,3 +116,8 @@ def spread(rig: Sequence[Part]) -> tuple[Part, ...]:
 def gib(size: int) -> str:
     """Bytes for people: "31.8 GiB"."""
     return f"{size / GIB:.1f} GiB"
+
+
+def counted(number: int, what: str) -> str:
+    """ "1 stage", "2 stages"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -70,7 +70,13 @@ def _lines(examination: Examination) -> Iterator[str]:
         for remark in examination.remarks:
             yield from _remark(remark)
     yield ""
-    yield f"verdict: {_VERDICTS[examination.verdict]}"
+    yield f"verdict: {_verdict(examination)}"
+
+
+def _verdict(examination: Examination) -> str:
+    if {one.verdict for one in examination.devices} == {"emulated"} == {examination.verdict}:
+        return "runs, emulated on every card: slower than on cards with units for it"
+    return _VERDICTS[examination.verdict]
 
 
 def _alike(devices: Sequence[Judgement]) -> list[list[Judgement]]:

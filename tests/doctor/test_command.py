@@ -78,9 +78,24 @@ def test_these_emulate_on_the_ada_cards(doctor: Doctor, checkpoint: Path, engine
         "--engine", engine, "--engine-version", version, "--model", str(checkpoint), "--devices", RIG
     )  # fmt: skip
     assert (status, found["verdict"]) == (0, "emulated")
+    assert found["devices"][3]["way_out"].startswith("give it fewer layers than native cards: ")
     assert verdicts(found) == on_the_rig("emulated")
-    # Those that ask one card for all say so; llama.cpp asks each.
-    assert [one["verdict"] for one in found["remarks"]] == ["warns"] * (engine != "llama.cpp")
+    # Those that ask one card for all say so; llama.cpp asks each, and wants another file.
+    said = "GGUF files only" if engine == "llama.cpp" else "asks the first visible GPU only"
+    (remark,) = found["remarks"]
+    assert remark["verdict"] == "warns" and said in remark["text"]
+
+
+def test_where_every_card_emulates_none_is_to_hold_less(
+    doctor: Doctor, checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--engine", "vllm", "--engine-version", "0.33.0", "--model", str(checkpoint)]
+    status, found = doctor(*arguments, "--devices", "H100 x2")
+    assert (status, found["verdict"], found["devices"][0]["way_out"]) == (0, "emulated", "")
+    assert main(["doctor", *arguments, "--devices", "H100 x2"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "verdict: runs, emulated on every card: slower than on cards with units for it"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bubblescope.doctor.examination import examine
@@ -29,6 +31,8 @@ def said(
     line: str, devices: str, version: str = "0.33.0", model: ModelFacts = MODEL, **environment: str
 ) -> list[Remark]:
     command = parse_command([*line.split(), *QUIET.split()], environment)
+    if command.engine == "llama.cpp":
+        model = replace(model, format="gguf-bf16")
     return list(examine(command.engine, version, model, parse_devices(devices), command).remarks)
 
 
@@ -62,6 +66,80 @@ def test_more_ranks_than_gpus() -> None:
     assert failures("vllm serve m -pp 2 -tp 2", "H200 x3") == [
         "2 stages of 2 ranks need 4 GPUs, and here are 3"
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("vllm serve m -pp 2 --distributed-executor-backend ray", "0.33.0"),
+        ("sglang serve --model-path m --pp 2 --nnodes 2 --node-rank 0", "0.5.23"),
+    ],
+)
+def test_of_several_hosts_nothing_is_said_about_places(line: str, version: str) -> None:
+    assert said(line, "H200", version) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "version", "text", "way_out"),
+    [
+        (
+            "vllm serve m -pp 2",
+            "0.33.0",
+            "2 stages of 1 rank use 2 of 6 GPUs: RTX 5090 32GB ×1, RTX 4090 48GB ×3",
+            "--pipeline-parallel-size 6,",
+        ),
+        (
+            "vllm serve m -pp 2 -tp 2",
+            "0.33.0",
+            "2 stages of 2 ranks use 4 of 6 GPUs: RTX 4090 48GB ×2",
+            "--pipeline-parallel-size 3,",
+        ),
+        (
+            "vllm serve m -pp 2 -dp 2",
+            "0.33.0",
+            "2 stages of 1 rank, 2 times, use 4 of 6 GPUs: RTX 4090 48GB ×2",
+            "--pipeline-parallel-size 3,",
+        ),
+        (
+            "sglang serve --model-path m --pp 5",
+            "0.5.23",
+            "5 stages of 1 rank use 5 of 6 GPUs: RTX 4090 48GB ×1",
+            "--pp-size 6,",
+        ),
+    ],
+)
+def test_cards_left_unused_are_named(line: str, version: str, text: str, way_out: str) -> None:
+    rig = "RTX PRO 6000, RTX 5090 x2, RTX 4090 48GB x3"
+    small = replace(MODEL, weights=None)
+    (remark,) = said(line, rig, version, small)
+    assert remark.verdict == "warns"
+    assert remark.text == f"{text} hold no layers and no KV cache, and do not work"
+    assert remark.way_out.startswith(way_out)
+
+
+def test_with_every_card_in_use_nothing_is_said() -> None:
+    assert said("vllm serve m -pp 3 -tp 2", "H200 x6") == []
+    # The attention of SGLang is replicated within the ranks of a stage.
+    line = "sglang serve --model-path m --pp 2 --tp 2 --dp 2 --enable-dp-attention"
+    assert said(line, "H200 x4", "0.5.23") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "idle"),
+    [
+        ("-ts 3,1", "1 GPU of 3 unused: RTX 4090 24GB ×1"),
+        ("-ts 3/0/1", "1 GPU of 3 unused: RTX 5090 32GB ×1"),
+        ("-ts 1,0.0,0", "2 GPUs of 3 unused: RTX 5090 32GB ×1, RTX 4090 24GB ×1"),
+        ("-dev CUDA0,CUDA1", "1 GPU of 3 unused: RTX 4090 24GB ×1"),
+        ("-ts 1,1,0.5", None),
+        ("-ngl 99", None),
+    ],
+)
+def test_cards_without_a_share_of_llama_cpp(options: str, idle: str | None) -> None:
+    remarks = said(f"llama-server -m m {options}", "RTX 5090 x2, RTX 4090", "b11434")
+    assert [remark.text for remark in remarks if "unused" in remark.text] == (
+        [] if idle is None else [f"{idle} hold no layers and do not work"]
+    )
 
 
 def test_even_splits_put_what_is_left_over_where_the_engine_does() -> None:
@@ -193,7 +271,19 @@ def test_prefix_caching_spoils_a_measurement(line: str, version: str, off: str) 
 
 def test_llama_bench_has_no_prefix_cache() -> None:
     command = parse_command(["llama-bench", "-m", "m"], {})
-    assert examine("llama.cpp", "b11434", MODEL, parse_devices("H200 x2"), command).remarks == ()
+    gguf = replace(MODEL, format="gguf-bf16")
+    assert examine("llama.cpp", "b11434", gguf, parse_devices("H200 x2"), command).remarks == ()
+
+
+def test_llama_cpp_wants_gguf() -> None:
+    command = parse_command(["llama-bench", "-m", "m"], {})
+    rig = parse_devices("H200 x2")
+    # GIVEN a checkpoint of the hub: what the command names cannot be loaded
+    (remark,) = examine("llama.cpp", "b11434", MODEL, rig, command).remarks
+    assert (remark.verdict, remark.text) == ("fails", "llama.cpp loads GGUF files only, and m is none")
+    # AND what is only judged would have to be converted
+    (remark,) = examine("llama.cpp", "b11434", MODEL, rig).remarks
+    assert remark.verdict == "warns"
 
 
 def test_a_list_of_plugins_keeps_a_recorder_out() -> None:

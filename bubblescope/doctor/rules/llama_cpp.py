@@ -10,7 +10,6 @@ from bubblescope.doctor.rules.rule import Rule
 
 _L = "llama.cpp"
 _FP4 = ("nvfp4-modelopt", "nvfp4-compressed", "nvfp4-weights", "mxfp4", "gguf-nvfp4", "gguf-mxfp4")
-_FEWER = "give it fewer layers than native cards: --tensor-split"
 _ARCHES = "b11434 ggml-cuda/CMakeLists.txt CMAKE_CUDA_ARCHITECTURES"
 
 LLAMA_CPP: tuple[Rule, ...] = (
@@ -24,19 +23,17 @@ LLAMA_CPP: tuple[Rule, ...] = (
         _L, _FP4, ((10, 0), (12, 0)), "emulated",
         "uses the FP4 units of 12.x only; here it computes in 8-bit integers",
         "b11434 common.cuh GGML_CUDA_CC_BLACKWELL 1200; mmq.cu",
-        way_out=_FEWER,
     ),
     Rule(
         _L, _FP4, ((7, 5), (10, 0)), "emulated",
         "keeps the weights in FP4 and computes in 8-bit integers, without FP4 units",
         "b11434 mmq.cu",
-        way_out=_FEWER,
     ),
     Rule(
         _L, _FP4, ((5, 0), (7, 5)), "emulated",
         "keeps the weights in FP4 and computes in 8-bit integers; builds with CUDA 13 leave this card out",
         f"b11434 mmq.cu; {_ARCHES}",
-        way_out=f"{_FEWER}; a build with CUDA 12 where it says there is no device code",
+        way_out="a build with CUDA 12 where it says there is no device code",
     ),
     Rule(
         _L, ("gguf",), ((7, 5), (13, 0)), "native",
@@ -58,7 +55,7 @@ LLAMA_CPP: tuple[Rule, ...] = (
         _L, ("bf16", "gguf-bf16"), ((5, 0), (8, 0)), "emulated",
         "has no BF16 units here and widens the weights",
         "b11434 common.cuh bf16_mma_hardware_available",
-        way_out=f"{_FEWER}; or an F16 or Q8_0 GGUF",
+        way_out="an F16 or Q8_0 GGUF",
     ),
     Rule(
         _L, ("fp16",), ((7, 5), (13, 0)), "native",

@@ -11,7 +11,6 @@ _S = "sglang"
 
 _MARLIN = "keeps the weights in FP4 and computes in 16 bits (Marlin), without FP4 units"
 _NATIVE_FP4 = "computes in FP4 on the card's FP4 units"
-_FEWER = "give it fewer layers than native cards: SGLANG_PP_LAYER_PARTITION"
 _EVERY = (
     "nvfp4-modelopt", "nvfp4-compressed", "nvfp4-weights", "mxfp4", "fp8", "fp8-modelopt", "fp8-compressed",
     "int4-awq", "int4-gptq", "int4-compressed", "bf16", "fp16",
@@ -43,7 +42,7 @@ _NVFP4_RULES = (
     Rule(
         _S, ("nvfp4-modelopt",), ((8, 0), (10, 0)), "emulated", _MARLIN,
         "sglang 0.5.13, 0.5.23 quantization/fp4_utils.py initialize_fp4_gemm_config",
-        since="0.5.13", way_out=_FEWER,
+        since="0.5.13",
     ),
     Rule(
         _S, ("nvfp4-modelopt",), ((0, 0), (8, 0)), "fails",
@@ -68,7 +67,7 @@ _NVFP4_RULES = (
         _S, ("nvfp4-compressed",), ((8, 0), (10, 0)), "emulated", _MARLIN,
         "sglang 0.5.22, 0.5.23 quantization/compressed_tensors/compressed_tensors.py; "
         "schemes/compressed_tensors_w4a16_nvfp4.py",
-        since="0.5.22", way_out=_FEWER,
+        since="0.5.22",
     ),
     Rule(
         _S, ("nvfp4-compressed",), ((0, 0), (8, 0)), "fails",
@@ -124,7 +123,7 @@ _MXFP4_RULES = (
         _S, ("mxfp4",), ((8, 0), (10, 0)), "emulated",
         "keeps the weights in FP4 and computes in 16 bits (Triton), without FP4 units",
         "sglang 0.5.1, 0.5.23 quantization/mxfp4.py _swizzle_mxfp4",
-        since="0.5.1", way_out=_FEWER,
+        since="0.5.1",
     ),
     Rule(
         _S, ("mxfp4",), ((10, 0), (11, 0)), "native",
@@ -169,7 +168,7 @@ _FP8_RULES = (
         _S, ("fp8", "fp8-compressed"), ((8, 0), (8, 9)), "emulated",
         "keeps the weights in FP8 and computes in 16 bits (Marlin), without FP8 units",
         "sglang 0.5.12, 0.5.23 quantization/fp8_utils.py can_auto_enable_marlin_fp8",
-        since="0.5.1", experts=False, way_out=_FEWER,
+        since="0.5.1", experts=False,
     ),
     Rule(
         _S, ("fp8", "fp8-compressed", "fp8-modelopt"), ((8, 9), (13, 0)), "native",

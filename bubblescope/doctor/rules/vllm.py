@@ -13,7 +13,6 @@ _NVFP4 = ("nvfp4-modelopt", "nvfp4-compressed")
 _MARLIN = "keeps the weights in FP4 and computes in 16 bits (Marlin), without FP4 units"
 _NO_FP8 = "keeps the weights in FP8 and computes in 16 bits (Marlin), without FP8 units"
 _NATIVE_FP4 = "computes in FP4 on the card's FP4 units"
-_FEWER = "give it fewer layers than native cards: VLLM_PP_LAYER_PARTITION"
 _OTHER = "another checkpoint (INT4: GPTQ or AWQ), or llama.cpp with GGUF"
 _ORACLE = "vllm 0.33.0 model_executor/layers/fused_moe/oracle"
 
@@ -35,7 +34,7 @@ _NVFP4_RULES = (
         _V, _NVFP4, ((7, 5), (10, 0)), "emulated", _MARLIN,
         "vllm 0.16.0 quantization/utils/nvfp4_utils.py select_nvfp4_linear_backend; "
         "0.33.0 model_executor/kernels/linear/nvfp4/marlin.py",
-        since="0.16", way_out=_FEWER,
+        since="0.16",
     ),
     Rule(
         _V, _NVFP4, ((10, 0), (13, 0)), "emulated",
@@ -90,12 +89,12 @@ _NVFP4_RULES = (
         _V, ("nvfp4-compressed",), ((8, 0), (10, 0)), "emulated", _MARLIN,
         "vllm 0.9.2, 0.12.0, 0.15.0 quantization/compressed_tensors/compressed_tensors.py "
         "CompressedTensorsW4A16Fp4",
-        since="0.9.2", before="0.16", way_out=_FEWER,
+        since="0.9.2", before="0.16",
     ),
     Rule(
         _V, ("nvfp4-modelopt",), ((8, 0), (10, 0)), "emulated", _MARLIN,
         "vllm 0.9.2, 0.10.0 quantization/modelopt.py ModelOptNvFp4LinearMethod",
-        since="0.9.2", before="0.10.1", way_out=_FEWER,
+        since="0.9.2", before="0.10.1",
     ),
     Rule(
         _V, ("nvfp4-modelopt",), ((8, 0), (10, 0)), "unknown",
@@ -123,7 +122,7 @@ _MXFP4_RULES = (
         _V, ("mxfp4",), ((8, 0), (10, 0)), "emulated",
         "keeps the weights in FP4 and computes in 16 bits (Marlin or Triton), without FP4 units",
         "vllm 0.10.2 to 0.16.0 quantization/mxfp4.py get_mxfp4_backend; 0.33.0 fused_moe/oracle/mxfp4.py",
-        since="0.10.1", way_out=_FEWER,
+        since="0.10.1",
     ),
     Rule(
         _V, ("mxfp4",), ((10, 0), (13, 0)), "emulated",
@@ -162,7 +161,7 @@ _FP8_RULES = (
     Rule(
         _V, ("fp8-modelopt",), ((8, 0), (8, 9)), "emulated", _NO_FP8,
         "vllm 0.27.1, 0.33.0 quantization/modelopt.py ModelOptFp8Config; kernels/linear/scaled_mm/marlin.py",
-        since="0.27.1", way_out=_FEWER,
+        since="0.27.1",
     ),
     Rule(
         _V, ("fp8-modelopt",), ((0, 0), (8, 0)), "fails",
@@ -191,7 +190,7 @@ _FP8_RULES = (
     Rule(
         _V, ("fp8", "fp8-compressed"), ((7, 5), (8, 9)), "emulated", _NO_FP8,
         "vllm 0.9.2, 0.16.0 quantization/fp8.py use_marlin; 0.33.0 kernels/linear/scaled_mm/marlin.py",
-        since="0.9.2", way_out=_FEWER,
+        since="0.9.2",
     ),
     Rule(
         _V, ("fp8", "fp8-compressed", "fp8-modelopt"), ((8, 9), (13, 0)), "native",
