@@ -14,9 +14,9 @@ from bubblescope.analyzers.advice.recommend import recommend
 from bubblescope.analyzers.blame import blame, culprits
 from bubblescope.analyzers.bursts import bursts
 from bubblescope.analyzers.concurrency import concurrency, ideal_bubble_ratio
+from bubblescope.analyzers.findings.findings import findings
 from bubblescope.analyzers.kernels import kernel_times
 from bubblescope.analyzers.layer_times import layer_times
-from bubblescope.analyzers.findings.findings import findings
 from bubblescope.analyzers.layers import layers
 from bubblescope.analyzers.microbatches import activation_sends, handovers, phase_marks, stage_spans
 from bubblescope.analyzers.operations import operations

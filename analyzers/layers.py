@@ -49,6 +49,11 @@ def layers(
     return {}, None, (Lost("layers per stage", why),)
 
 
+def is_attention(name: str) -> bool:
+    """Whether a kernel of this name does the attention of a layer."""
+    return bool(_ATTENTION.search(name) and not _NOT_ATTENTION.search(_function(name)))
+
+
 def _count(trace: Trace, forward: pd.DataFrame) -> int | None:
     """How often the attention kernel with the most time runs in a microbatch, if most agree."""
     if not len(forward):
@@ -56,11 +61,7 @@ def _count(trace: Trace, forward: pd.DataFrame) -> int | None:
     device = int(forward["device"].iloc[0])
     tracks = np.flatnonzero(trace.tracks["device"].to_numpy() == device)
     names = trace.slices["name"].cat
-    attention = [
-        code
-        for code, name in enumerate(names.categories)
-        if _ATTENTION.search(name) and not _NOT_ATTENTION.search(_function(name))
-    ]
+    attention = [code for code, name in enumerate(names.categories) if is_attention(name)]
     rows = trace.slices[names.codes.isin(attention) & trace.slices["track"].isin(tracks)]
     rows = rows[rows["category"] == "kernel"].assign(code=names.codes).sort_values("begin_ns")
     ordered = forward.sort_values("begin_ns")

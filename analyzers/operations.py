@@ -57,6 +57,7 @@ def _from_slices(trace: Trace) -> pd.DataFrame:
     device = trace.tracks["device"].to_numpy()[rows["track"].to_numpy()]
     operation = rows["operation"].astype(object).to_numpy()
     kind = np.where(np.isin(operation, ["send", "recv"]), operation, "collective")
+    microbatch = np.where(kind == "collective", UNKNOWN, rows["microbatch"])
     peer = _device_of_rank(trace, rows["peer"].to_numpy())
     return pd.DataFrame(
         {
@@ -64,13 +65,13 @@ def _from_slices(trace: Trace) -> pd.DataFrame:
             "level": np.where(rows["category"] == "kernel", "device", "host"),
             "kind": kind,
             "operation": operation,
-            "key": rows["group"].astype(object).to_numpy(),
+            "key": np.where(microbatch >= 0, _keys(microbatch), rows["group"].astype(object)),
             "source": np.where(kind == "recv", peer, np.where(kind == "send", device, UNKNOWN)),
             "target": np.where(kind == "send", peer, np.where(kind == "recv", device, UNKNOWN)),
             "bytes": rows["bytes"].to_numpy(),
             "begin_ns": rows["begin_ns"].to_numpy(),
             "end_ns": rows["end_ns"].to_numpy(),
-            "microbatch": np.full(len(rows), UNKNOWN, dtype=np.int64),
+            "microbatch": microbatch,
         }
     )
 
@@ -90,7 +91,7 @@ def _from_spans(trace: Trace) -> pd.DataFrame:
             "level": "device",
             "kind": kind,
             "operation": kind,
-            "key": [f"microbatch {number}" for number in rows["microbatch"]],
+            "key": _keys(rows["microbatch"].to_numpy()),
             "source": np.where(kind == "send", device, peer),
             "target": np.where(kind == "send", peer, device),
             "bytes": rows["bytes"].to_numpy(),
@@ -99,6 +100,11 @@ def _from_spans(trace: Trace) -> pd.DataFrame:
             "microbatch": rows["microbatch"].to_numpy(),
         }
     )
+
+
+def _keys(microbatch: np.ndarray) -> list[str]:
+    """What messages of a microbatch are paired within, whether kernels or spans tell of them."""
+    return [f"microbatch {number}" for number in microbatch.tolist()]
 
 
 def _device_of_rank(trace: Trace, rank: np.ndarray) -> np.ndarray:

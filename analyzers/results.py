@@ -72,6 +72,20 @@ LAYER_TIMES = Schema(
     },
 )
 
+#: What each stage's leading device ran in the window, by what it does: `kernels` of them, `ns` in all (of
+#: communication with its waiting). `layer_ns`: of those within the forwards of prefill the mean per layer and
+#: microbatch, -1 where layers or forwards are not known.
+KERNEL_TIMES = Schema(
+    "kernel_times",
+    {
+        "stage": "int32",
+        "part": ("attention", "matrix", "communication", "other", "copy"),
+        "kernels": "int64",
+        "ns": "int64",
+        "layer_ns": "int64",
+    },
+)
+
 
 @dataclass(frozen=True)
 class Options:
@@ -211,6 +225,7 @@ class Analysis:
     spans: pd.DataFrame
     culprits: pd.DataFrame = field(default_factory=lambda: empty(CULPRITS))
     layer_times: pd.DataFrame = field(default_factory=lambda: empty(LAYER_TIMES))
+    kernel_times: pd.DataFrame = field(default_factory=lambda: empty(KERNEL_TIMES))
     requests: tuple[RequestBreakdown, ...] = ()
     stragglers: tuple[Straggler, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bubblescope.analyzers.findings.launch_bound import launch_bound
 from bubblescope.analyzers.findings.llama_costs import costs
 from bubblescope.analyzers.findings.llama_pipelining import drained_by_reuse, small_ubatches, switched_off
 from bubblescope.analyzers.findings.replay import COPIES, replay
@@ -12,10 +13,9 @@ from bubblescope.analyzers.results import Analysis, Finding
 
 
 def findings(analysis: Analysis) -> tuple[Finding, ...]:
-    """What the engine's own ways cost a prompt; nothing where no prompt was recorded whole."""
-    if analysis.trace.run.engine != "llama.cpp":
-        return ()
-    return tuple(sorted(_of_llama_cpp(analysis), key=lambda each: -each.ns))
+    """What the engine's own ways cost; of llama.cpp nothing where no prompt was recorded whole."""
+    of_engine = _of_llama_cpp(analysis) if analysis.trace.run.engine == "llama.cpp" else ()
+    return tuple(sorted((*of_engine, *launch_bound(analysis)), key=lambda each: -each.ns))
 
 
 def _of_llama_cpp(analysis: Analysis) -> Iterator[Finding]:

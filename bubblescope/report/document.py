@@ -50,6 +50,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
         "blame": _blame(analysis),
         "concurrency": analysis.concurrency.to_dict("records"),
         "layer_times": analysis.layer_times.to_dict("records"),
+        "kernel_times": analysis.kernel_times.to_dict("records"),
         "bursts": analysis.bursts.to_dict("records"),
         "requests": [_request(each) for each in analysis.requests],
         "stragglers": [_straggler(each) for each in analysis.stragglers],
