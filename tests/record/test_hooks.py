@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bubblescope.collectors._bubblescope_inject.sglang import targets as sglang
 from bubblescope.collectors._bubblescope_inject.vllm.targets import ESSENTIAL, HOOKS
 from bubblescope.record.hooks import missing_hooks
 
@@ -29,10 +30,20 @@ def test_all_candidates_of_a_hook_are_named() -> None:
     assert "gpu.model_runner:set_forward_context" in lost.why
 
 
-def test_recordings_of_other_engines_lack_no_hooks_of_vllm() -> None:
-    assert list(missing_hooks({"engine": "sglang", "hook:other": "found"})) == []
+def test_each_engine_has_hooks_of_its_own() -> None:
+    found = {f"hook:{hook.name}": "found" for hook in sglang.HOOKS if hook.name != "send"}
+    (lost,) = missing_hooks({"engine": "sglang", "engine_version": "0.6.0", **found})
+    assert lost.why == (
+        "SGLang 0.6.0 has no sglang.srt.distributed.parallel_state:GroupCoordinator.send_tensor_dict; "
+        "so this does not show how long stages were busy sending"
+    )
+
+
+def test_recordings_of_other_engines_lack_no_hooks() -> None:
+    assert list(missing_hooks({"engine": "other", "hook:other": "found"})) == []
     assert list(missing_hooks({"engine": "vllm"})) == []
 
 
 def test_what_is_essential_is_looked_for() -> None:
     assert ESSENTIAL.keys() <= {hook.name for hook in HOOKS}
+    assert sglang.ESSENTIAL.keys() <= {hook.name for hook in sglang.HOOKS}

@@ -1,0 +1,84 @@
+"""However a recorded SGLang ends: a trace or one clear line, its own exit status, nothing left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.engines.left_running import nothing_is_left_running, running
+from tests.engines.sglang.serving import command, environment, installed, prepare, record
+from tests.engines.vllm.serving import PATIENCE_SECONDS, Recorded
+
+pytestmark = installed
+
+#: More requests than are answered before the test is over.
+ENDLESS = ["--prompt-tokens", "2000", "--requests", "10000"]
+
+
+class Serving:
+    """A server that is being recorded and driven; `ended` waits for its end."""
+
+    def __init__(self, folder: Path) -> None:
+        prepare(folder)
+        self._folder = folder
+        self._log = folder / "log"
+        with self._log.open("wb") as log:
+            self.recorder = subprocess.Popen(
+                [
+                    sys.executable, "-m", "bubblescope", "record", "-o", str(folder / "trace.json"), *ENDLESS,
+                    "--", *command(folder),
+                ],
+                env=environment(folder), cwd=folder, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def wait_until_measuring(self) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while "request 2: " not in self._log.read_text():
+            assert self.recorder.poll() is None and time.monotonic() < deadline, self._log.read_text()
+            time.sleep(0.05)
+
+    def schedulers(self) -> list[int]:
+        """The processes of the stages, in order."""
+        return [pid for name, pid in sorted(running(self._folder)) if name.startswith("sglang::scheduler")]
+
+    def ended(self) -> Recorded:
+        status = self.recorder.wait(PATIENCE_SECONDS)
+        return Recorded(status, self._log.read_text(), self._folder / "trace.json")
+
+
+def test_ctrl_c_in_the_middle_leaves_a_trace(tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    serving.wait_until_measuring()
+    serving.recorder.send_signal(signal.SIGINT)
+    recording = serving.ended()
+    assert recording.status == 128 + signal.SIGINT, recording.output  # SGLang's own
+    spans = recording.trace.spans
+    assert set(spans.loc[spans["kind"] == "forward", "stage"]) == {0, 1}
+    assert nothing_is_left_running(tmp_path)
+
+
+def test_a_stage_killed_in_the_middle_leaves_a_trace_of_all_before(tmp_path: Path) -> None:
+    serving = Serving(tmp_path)
+    serving.wait_until_measuring()
+    os.kill(serving.schedulers()[1], signal.SIGKILL)
+    recording = serving.ended()
+    assert recording.status != 0
+    spans = recording.trace.spans
+    # A warm-up and a request, eight chunks each, and whatever came of the next.
+    assert (spans.loc[spans["kind"] == "forward", "stage"].value_counts() >= 16).all()
+    assert nothing_is_left_running(tmp_path)
+
+
+def test_a_server_that_cannot_start_ends_with_its_own_status_and_words(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    server = command(tmp_path)
+    recording = record(tmp_path, ["--prompt-tokens", "100"], server, SGLANG_PP_LAYER_PARTITION="5,2")
+    assert recording.status != 0
+    assert any(line.startswith("nothing was recorded: no process") for line in recording.said())
+    assert not recording.file.exists()
+    assert not any("Traceback" in line for line in recording.said())
+    assert nothing_is_left_running(tmp_path)
