@@ -130,7 +130,9 @@ def _requests(requests: Sequence[tuple[int, int]]) -> Any:
 
 
 def _table(schema: frames.Schema, rows: Sequence[Mapping[str, Any]]) -> Any:
-    return frames.table(schema, {name: [row[name] for row in rows] for name in schema.columns})
+    return frames.table(
+        schema, {name: [row[name] for row in rows] for name in schema.columns.keys() - schema.defaults.keys()}
+    )
 
 
 def write_kineto(execution: Execution, folder: Path, bases: Sequence[int]) -> None:
