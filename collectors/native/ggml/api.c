@@ -22,6 +22,7 @@ static void find_all(void) {
     FIND(ggml_backend_dev_name);
     FIND(ggml_backend_dev_description);
     FIND(ggml_backend_dev_memory);
+    FIND(ggml_backend_dev_get_props);
     FIND(ggml_backend_dev_type);
     FIND(ggml_backend_dev_backend_reg);
     FIND(ggml_backend_reg_name);

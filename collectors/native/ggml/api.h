@@ -22,6 +22,7 @@ struct ggml_api {
     const char *(*ggml_backend_dev_name)(ggml_object device);
     const char *(*ggml_backend_dev_description)(ggml_object device);
     void (*ggml_backend_dev_memory)(ggml_object device, size_t *free, size_t *total);
+    void (*ggml_backend_dev_get_props)(ggml_object device, void *properties);
     int (*ggml_backend_dev_type)(ggml_object device);
     ggml_object (*ggml_backend_dev_backend_reg)(ggml_object device);
     const char *(*ggml_backend_reg_name)(ggml_object registry);

@@ -152,15 +152,32 @@ void tell_context(ggml_object context) {
         tell_model(api->llama_get_model(context));
 }
 
+/* Whether a device can compute asynchronously, by what it says of itself: after its name, description,
+ * free and total memory, type and id. Older ones have no id, and tell by their functions alone. */
+static bool has_events(const struct device *device) {
+    enum { ASYNC = 48, EVENTS = 51, FIRST_WITH_ID = 2 };
+    unsigned char said[256] = {0};
+    const struct ggml_api *api = ggml_api();
+    if (device->real.record == NULL)
+        return false;
+    if (api->ggml_backend_dev_backend_reg == NULL || api->ggml_backend_dev_get_props == NULL)
+        return true;
+    const int *version = api->ggml_backend_dev_backend_reg(device->handle); /* its first field */
+    if (*version < FIRST_WITH_ID)
+        return true;
+    api->ggml_backend_dev_get_props(device->handle, said);
+    return said[ASYNC] != 0 && said[EVENTS] != 0;
+}
+
 /* The conditions of a pipeline that do not hold, as far as it shows. */
 static void tell_lacks(ggml_object scheduler, ggml_object graph) {
     struct json list = json_begin('[');
     ggml_object node = ggml_api()->ggml_graph_get_tensor(graph, "result_output");
     const struct device *output =
         node != NULL ? device_of_backend(ggml_api()->ggml_backend_sched_get_tensor_backend(scheduler, node)) : NULL;
-    bool has_events = true;
+    bool all_have_events = true;
     for (int i = 0; device_at(i) != NULL; i++)
-        has_events = has_events && device_at(i)->real.record != NULL;
+        all_have_events = all_have_events && has_events(device_at(i));
     if (device_at(1) == NULL)
         json_add_text(&list, "devices");
     if (output != NULL && output->is_host)
@@ -171,7 +188,7 @@ static void tell_lacks(ggml_object scheduler, ggml_object graph) {
         json_add_text(&list, "nkvo");
     if (*flag("ot") != 0 || is_on("cmoe") || is_on("ncmoe"))
         json_add_text(&list, "ot");
-    if (!has_events)
+    if (!all_have_events)
         json_add_text(&list, "events");
     spool_fact("llama_pipelining_lacks", json_end(&list));
 }
