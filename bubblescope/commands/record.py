@@ -85,6 +85,10 @@ def _refuse_what_is_of_prompts() -> None:
     help="Stages as a whole, or layer by layer where the engine lets it be seen; that costs time.",
 )  # fmt: skip
 @click.option("--kernels", is_flag=True, help="Record every kernel and copy of CUDA devices, of any program.")
+@click.option(
+    "--nvml-hz", type=click.FloatRange(0, 100), default=10, show_default=True, metavar="HZ",
+    help="Sample clocks, power and temperature of NVIDIA cards so often a second; 0 for never.",
+)  # fmt: skip
 @click.option("--prompt-tokens", type=_COUNT, metavar="N", help="Drive the server: prompts of N tokens.")
 @click.option("--requests", type=_COUNT, default=3, show_default=True, metavar="N", help="How many.")
 @click.option("--concurrency", type=_COUNT, default=1, show_default=True, metavar="N", help="Open at once.")
@@ -109,6 +113,7 @@ def record(
     keep_seconds: int | None,
     detail: str,
     kernels: bool,
+    nvml_hz: float,
     prompt_tokens: int | None,
     requests: int,
     concurrency: int,
@@ -141,5 +146,5 @@ def record(
         load = Load(url or "", prompt_tokens, requests, concurrency, output_tokens, warmup, ready_seconds)
     return record_command(
         command, output, wanted, Messages(), append=append, force=force, load=load, detail=detail,
-        kernels=kernels,
+        kernels=kernels, nvml_hz=nvml_hz,
     )  # fmt: skip

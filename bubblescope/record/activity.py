@@ -37,10 +37,12 @@ class Placed:
     """The devices that the processes worked on, with those that no collector declared.
 
     numbers: per process, its own number of a device -> position in `devices`.
+    uuids: by position in `devices`, where a process told it.
     """
 
     devices: Devices
     numbers: tuple[Mapping[int, int], ...]
+    uuids: Mapping[int, str]
 
 
 def placed(processes: Sequence[Process], declared: Devices) -> Placed:
@@ -64,7 +66,8 @@ def placed(processes: Sequence[Process], declared: Devices) -> Placed:
                     devices.append(Device(ordinal=device, host=process.host or None))
                 numbers[at][device] = uuids[uuid]
             devices[numbers[at][device]] = _completed(devices[numbers[at][device]], facts)
-    return Placed(replace(declared, devices=tuple(devices)), tuple(numbers))
+    named = {position: uuid for uuid, position in uuids.items() if isinstance(uuid, str)}
+    return Placed(replace(declared, devices=tuple(devices)), tuple(numbers), named)
 
 
 def _pid(process: Process) -> _Pid:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from bubblescope.collectors._bubblescope_inject import last_words, layout
-from bubblescope.record import activity, tables
+from bubblescope.record import activity, cards, tables
 from bubblescope.record.detail import missing_detail
 from bubblescope.record.hooks import missing_hooks
 from bubblescope.record.spool import NothingRecordedError, Process, Progress, read_spool
@@ -67,6 +67,9 @@ def assemble(processes: Sequence[Process]) -> Trace:
     tracks, slices = tables.together(
         (work.tracks, work.slices), tables.instants(processes, devices, begin_ns)
     )
+    uuids = {**cards.uuids_told(facts, devices.devices), **where.uuids}
+    sampled = cards.sampled(processes, devices.devices, uuids, facts, begin_ns)
+    told = tables.counters(processes, devices, begin_ns)
     running = sum(process.running for process in processes)
     return Trace(
         run=_run(facts, processes, devices.devices),
@@ -74,7 +77,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         slices=slices,
         spans=work.spans,
         requests=requests,
-        counters=tables.counters(processes, devices, begin_ns),
+        counters=cards.together(told, sampled.counters),
     ).with_lost(
         *_lost_events(processes),
         *_lost("spans", early, "they ended before the time from which everything was kept"),
@@ -84,6 +87,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         *missing_hooks(facts),
         *activity.losses(processes),
         *missing_detail(facts, spans),
+        *sampled.lost,
         *_lost("processes, their later events", running, "they still ran when the recording was merged"),
     )
 

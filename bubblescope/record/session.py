@@ -34,6 +34,7 @@ from bubblescope.trace.source import shown
 if TYPE_CHECKING:
     from bubblescope.load.plan import Load
     from bubblescope.record.driving import Driver
+    from bubblescope.record.nvml_sampler import Sampler
 
 #: How a server ends that was driven and then ended by us, unless it takes a signal as no reason to fail.
 _ENDED_BY_US = (128 + signal.SIGINT, 128 + signal.SIGTERM)
@@ -64,11 +65,13 @@ def record(
     load: Load | None = None,
     detail: str = parts.STAGES,
     kernels: bool = False,
+    nvml_hz: float = 0,
 ) -> int:
     """Record a command; returns its exit status, or 125 if it succeeded and the recording did not.
 
     detail: "layers" has collectors record the parts of a forward, too, else "stages".
     kernels: have CUDA load the library that records every kernel.
+    nvml_hz: how often a second clocks, power and temperature of the cards are sampled; 0 for never.
     With a load, the command is a server: it is driven with it, and then ended.
 
     Raises RecordingError, status 125, if recording cannot begin, and CommandError, status 126 or
@@ -97,6 +100,8 @@ def record(
             messages.say(_reason(error))
         if driver is not None:
             driver.start(Writer(str(spool), limits.max_bytes, None))
+        if sampler is not None:
+            sampler.start(Writer(str(spool), limits.max_bytes, None))
 
     try:
         environment = {**_environment(spool, limits, detail), **injected.environment, **preloaded.environment}
@@ -111,11 +116,15 @@ def record(
         if driver is not None:
             driver.give_up()
 
+    sampler = _sampler(nvml_hz)
     try:
         status = run_command(command, environment, begin, asked_to_end)
     except CommandError:
         shutil.rmtree(spool, ignore_errors=True)
         raise
+    finally:
+        if sampler is not None:
+            sampler.stop()
     driven = _driven(driver)
     facts = {"exit_status": status, **driven}
     if driven and status in _ENDED_BY_US:
@@ -142,6 +151,14 @@ def _driver(load: Load | None, command: Sequence[str], messages: Messages) -> Dr
     driver = Driver(replace(load, url=url), messages.say)
     driver.check()
     return driver
+
+
+def _sampler(hz: float) -> Sampler | None:
+    if not hz:
+        return None
+    from bubblescope.record.nvml_sampler import Sampler
+
+    return Sampler(hz)
 
 
 def _driven(driver: Driver | None) -> dict[str, object]:

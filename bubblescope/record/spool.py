@@ -60,15 +60,20 @@ _LAUNCHES = np.dtype([
     ("step", "<i8"), ("microbatch", "<i8"), ("after", "<u4"), ("before", "<u4"), ("stage", "<u2"),
     ("peer", "<i2"), ("layer_begin", "<i2"), ("layer_end", "<i2"), ("kind", "u1"), ("", "V29"), *_TAIL,
 ])  # fmt: skip
+_CARD = np.dtype([
+    ("time_ns", "<i8"), ("memory", "<i8"), ("nvlink_tx", "<i8"), ("nvlink_rx", "<i8"), ("power", "<i4"),
+    ("pcie_tx", "<i4"), ("pcie_rx", "<i4"), ("reasons", "<i4"), ("sm_clock", "<i2"), ("memory_clock", "<i2"),
+    ("temperature", "<i2"), ("utilization", "<i2"), ("card", "<u2"), ("", "V4"), *_TAIL,
+])  # fmt: skip
 _DTYPES = {
     layout.SPAN: _SPAN, layout.STAGE: _STAGE, layout.TEXT: _TEXT, layout.FACT: _FACT,
     layout.REQUEST: _REQUEST, layout.INSTANT: _INSTANT, layout.COUNTER: _COUNTER,
-    layout.ACTIVITY: _ACTIVITY, layout.LAUNCHES: _LAUNCHES,
+    layout.ACTIVITY: _ACTIVITY, layout.LAUNCHES: _LAUNCHES, layout.CARD: _CARD,
 }  # fmt: skip
 #: The events that come in numbers, with the field that is the number of a text.
 _EVENTS = {
     layout.SPAN: None, layout.REQUEST: "request", layout.INSTANT: "name", layout.COUNTER: "name",
-    layout.ACTIVITY: "name", layout.LAUNCHES: None,
+    layout.ACTIVITY: "name", layout.LAUNCHES: None, layout.CARD: None,
 }  # fmt: skip
 #: What an activity is, by its number.
 WORKS = ("kernel", "copy", "memset")
@@ -106,8 +111,8 @@ class Process:
     wall_offset_ns: what to add to its times to get wall-clock time.
     begins_ns: its events from before this time were dropped; None if none were.
     running: it still had its last file open.
-    spans, open_spans, requests, instants, samples, activities, launches: slots of these types in the
-        order in which they were begun. Their `stage` is a number of `stages`, their `name` or
+    spans, open_spans, requests, instants, samples, activities, launches, cards: slots of these types in
+        the order in which they were begun. Their `stage` is a number of `stages`, their `name` or
         `request` the position of a text in `texts`.
     facts: JSON texts with the time they were written.
     lost: how many events are missing, by reason (`LOST`).
@@ -130,6 +135,7 @@ class Process:
     lost: Mapping[str, int]
     activities: Slots
     launches: Slots
+    cards: Slots
 
 
 #: Why an event is missing: dropped to keep the spool within its bounds, no room on the disk,
@@ -229,7 +235,7 @@ class _Building:
         complete = states == layout.COMPLETE
         self.lost["torn"] += _torn(slots)
         self.lost["damaged"] += int((states > layout.COMPLETE).sum())
-        self.lost["unknown"] += int((complete & (types > layout.LAUNCHES)).sum())
+        self.lost["unknown"] += int((complete & (types > layout.CARD)).sum())
 
         def of_type(kind: int, state: npt.NDArray[np.bool_] = complete) -> Slots:
             return _rows(slots[state & (types == kind)], _DTYPES[kind])
@@ -268,6 +274,7 @@ class _Building:
             lost=self.lost,
             activities=slots[layout.ACTIVITY],
             launches=slots[layout.LAUNCHES],
+            cards=slots[layout.CARD],
         )
 
     def _checked(self, kind: int, rows: Slots) -> Slots:

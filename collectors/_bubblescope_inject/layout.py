@@ -26,7 +26,7 @@ COUNT = Struct("<Q")
 #: States of a slot, its last byte.
 EMPTY, OPEN, COMPLETE = 0, 1, 2
 #: Types of a slot, its last byte but one.
-VOID, SPAN, STAGE, TEXT, FACT, REQUEST, INSTANT, COUNTER, ACTIVITY, LAUNCHES = range(10)
+VOID, SPAN, STAGE, TEXT, FACT, REQUEST, INSTANT, COUNTER, ACTIVITY, LAUNCHES, CARD = range(11)
 
 #: step, microbatch, bytes, begin, end, tokens, prefix, layer begin, layer end, stage, peer, kind,
 #: phase, clock, type, state. `stage` is the number of a STAGE slot of the same file.
@@ -49,6 +49,10 @@ COUNTER_SLOT = Struct("<qdIH40xBB")
 #: step, microbatch, correlation ids before the first and after the last launch, stage, peer, layer
 #: begin, layer end, kind: a span of this process, and which work on devices was launched in it.
 LAUNCHES_SLOT = Struct("<qqIIHhhhB29xBB")
+
+#: time, memory used, bytes sent and received over NVLink, power (mW), KB/s sent and received over PCIe,
+#: reasons for the clock, SM and memory clock (MHz), temperature, utilisation (percent), number of the card.
+CARD_SLOT = Struct("<qqqqiiiihhhhH4xBB")
 
 KINDS = (
     "forward", "embed", "head", "sample", "recv", "send", "copy", "split", "schedule", "sync", "layer",

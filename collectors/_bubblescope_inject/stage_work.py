@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import UNKNOWN, stage
+from . import UNKNOWN, fact, stage
 from .device_time import DeviceClock, DeviceSpan
 from .spans import Span, Stage
 from .steps import Step
@@ -105,6 +105,8 @@ def _declared(number: int, rank: int, device: Any, local_rank: int, inner: Any) 
     if device.type != "cuda":
         return stage(number, layers=layers, rank=rank, ordinal=local_rank, device="CPU")
     known = sys.modules["torch"].cuda.get_device_properties(device)
+    if hasattr(known, "uuid"):
+        fact(f"uuid:{number}:{rank}", str(known.uuid))
     return stage(
         number, layers=layers, rank=rank, ordinal=_ordinal(device.index), device=known.name,
         capability=f"{known.major}.{known.minor}", memory_bytes=known.total_memory,

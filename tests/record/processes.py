@@ -47,6 +47,7 @@ def process(
     samples: Sequence[dict[str, Any]] = (),
     activities: Sequence[dict[str, int]] = (),
     launches: Sequence[dict[str, int]] = (),
+    cards: Sequence[dict[str, int]] = (),
     texts: Sequence[str] = (),
     facts: dict[str, tuple[int, str]] | None = None,
     begins_ns: int | None = None,
@@ -74,4 +75,5 @@ def process(
         lost={**dict.fromkeys(LOST, 0), **lost},
         activities=slots(layout.ACTIVITY, *activities),
         launches=slots(layout.LAUNCHES, *launches),
+        cards=slots(layout.CARD, *cards),
     )

@@ -79,7 +79,7 @@ def test_a_process_whose_first_file_went_begins_with_its_next_one(tmp_path: Path
         (span(9, clock=2), "damaged"),
         (layout.INSTANT_SLOT.pack(10, 99, 0, layout.INSTANT, layout.COMPLETE), "damaged"),
         (span(9)[:-1] + b"\x03", "damaged"),
-        (span(9)[:-2] + b"\x0a\x02", "unknown"),
+        (span(9)[:-2] + b"\x63\x02", "unknown"),
         (span(9)[:-1] + b"\x00", "torn"),
         (bytes(layout.SLOT), "torn"),
     ],
