@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.activity import Activity
+from bubblescope.analyzers.clocks import Clock, clocks
 from bubblescope.analyzers.grouping import grouped
 from bubblescope.analyzers.pipeline import Pipeline
 from bubblescope.analyzers.results import Straggler
@@ -37,10 +38,11 @@ def stragglers(
 ) -> tuple[Straggler, ...]:
     """Stages, microbatches, devices and links slower than their peers, the costliest first."""
     forward = _with_compute(spans[spans["kind"] == "forward"], activities)
+    known = clocks(trace, activities)
     found = [
-        *_slow_stages(trace, forward, layers),
+        *_slow_stages(trace, forward, layers, known),
         *_slow_microbatches(forward),
-        *_slow_clocks(trace, pipeline, activities),
+        *_slow_clocks(pipeline, activities, known),
         *_slow_links(operations, pipeline),
     ]
     return tuple(sorted(found, key=lambda straggler: -straggler.excess_ns))
@@ -56,7 +58,9 @@ def _with_compute(forward: pd.DataFrame, activities: Sequence[Activity]) -> pd.D
     return forward.assign(compute=compute)
 
 
-def _slow_stages(trace: Trace, forward: pd.DataFrame, layers: Mapping[int, int]) -> list[Straggler]:
+def _slow_stages(
+    trace: Trace, forward: pd.DataFrame, layers: Mapping[int, int], known: Mapping[int, Clock]
+) -> list[Straggler]:
     """Stages that take longer per layer than the fastest on the same type of device, same microbatches."""
     prefill = forward[forward["phase"].isin(["prefill", "mixed"]) & forward["stage"].isin(list(layers))]
     if not len(prefill):
@@ -68,20 +72,30 @@ def _slow_stages(trace: Trace, forward: pd.DataFrame, layers: Mapping[int, int])
     for stage, cost in per_layer.items():
         name = trace.run.devices[int(device_of[stage])].name
         peers = [
-            other_cost
+            (other_cost, int(device_of[other]))
             for other, other_cost in per_layer.items()
             if other != stage
             and name is not None
             and trace.run.devices[int(device_of[other])].name == name
             and layers[other] <= COMPARABLE_LAYERS * layers[stage]
         ]
-        if not peers or min(peers) <= 0 or cost <= min(peers) * (1 + STAGE_SHARE):
+        best, fastest = min(peers, default=(0.0, 0))
+        if best <= 0 or cost <= best * (1 + STAGE_SHARE):
             continue
-        excess = int((cost - min(peers)) * layers[stage])
-        share = 100 * (cost / min(peers) - 1)
-        text = f"stage {stage} takes {share:.0f} % longer per layer than the fastest stage on the same {name}"
+        excess = int((cost - best) * layers[stage])
+        share = cost / best - 1
+        why = _explained(known.get(int(device_of[stage])), known.get(fastest), share)
+        slower = f"{100 * share:.0f} % longer per layer"
+        text = f"stage {stage} takes {slower} than the fastest stage on the same {name}{why}"
         found.append(Straggler("stage", stage, None, excess, text))
     return found
+
+
+def _explained(own: Clock | None, fastest: Clock | None, share: float) -> str:
+    """How the clocks of a slow stage and its peer explain at least half of what it is slower."""
+    if own is None or fastest is None or fastest.mean_mhz / own.mean_mhz - 1 < share / 2:
+        return ""
+    return f", as its clock is lower: {own.mean_mhz:.0f} MHz against {fastest.mean_mhz:.0f}{_because(own)}"
 
 
 def _slow_microbatches(forward: pd.DataFrame) -> list[Straggler]:
@@ -119,23 +133,24 @@ def _robust_fit(columns: NDArray[np.float64], values: NDArray[np.float64]) -> ND
     return np.asarray(fitted, dtype=np.float64)
 
 
-def _slow_clocks(trace: Trace, pipeline: Pipeline, activities: Sequence[Activity]) -> list[Straggler]:
+def _slow_clocks(
+    pipeline: Pipeline, activities: Sequence[Activity], clocks: Mapping[int, Clock]
+) -> list[Straggler]:
     """Devices whose SM clock, while they computed, fell below what it had reached."""
-    clocks = trace.counters[trace.counters["name"] == "sm_clock_mhz"]
     found = []
-    for (device,), part in grouped(clocks, "device"):
-        compute = activities[device].compute
-        at = part["time_ns"].to_numpy()
-        busy = iv.covered_between(compute, at, at + 1) > 0
-        clock = part["value"].to_numpy()[busy]
-        if len(clock) < FEWEST:
-            continue
-        best, mean = float(np.max(clock)), float(np.mean(clock))
-        if mean < best * (1 - CLOCK_SHARE):
-            excess = int(iv.total(compute) * (1 - mean / best))
-            text = f"device {device} ran at {mean:.0f} MHz on average while computing, {best:.0f} at best"
+    for device, clock in clocks.items():
+        if clock.mean_mhz < clock.best_mhz * (1 - CLOCK_SHARE):
+            excess = int(iv.total(activities[device].compute) * (1 - clock.mean_mhz / clock.best_mhz))
+            text = (
+                f"device {device} ran at {clock.mean_mhz:.0f} MHz on average while computing, "
+                f"{clock.best_mhz:.0f} at best{_because(clock)}"
+            )
             found.append(Straggler("device", pipeline.stage_of[device], None, excess, text))
     return found
+
+
+def _because(clock: Clock) -> str:
+    return f": {clock.held_down_by}" if clock.reasons else ""
 
 
 def _slow_links(operations: pd.DataFrame, pipeline: Pipeline) -> list[Straggler]:

@@ -27,7 +27,7 @@ _COUNTERS = {
     "memory_clock": ("memory_clock_mhz", 1.0),
     "power": ("power_w", 1 / _MW),
     "temperature": ("temperature_c", 1.0),
-    "reasons": ("clock_reasons", 1.0),
+    "reasons": ("throttle_reasons", 1.0),
     "memory": ("memory_used_bytes", 1.0),
     "utilization": ("utilization_percent", 1.0),
     "pcie_tx": ("pcie_tx_bytes_per_s", _KB),

@@ -99,6 +99,66 @@ def test_a_clock_that_fell_while_computing_is_named() -> None:
     assert clock.excess_ns == 80 * MS * 3 // 8
 
 
+def sampled(trace: Trace, **values: dict[int, list[float]]) -> Trace:
+    """With samples of counters, by device, one in the middle of each of its computing kernels."""
+    busy = trace.slices[(trace.slices["category"] == "kernel") & (trace.slices["operation"] == "")]
+    device = trace.tracks["device"].to_numpy()[busy["track"].to_numpy()]
+    rows = [
+        (number, name, int(at) + 1, value)
+        for name, of_devices in values.items()
+        for number, samples in of_devices.items()
+        for at, value in zip(busy["begin_ns"].to_numpy()[device == number], samples, strict=False)
+    ]
+    columns = dict(zip(("device", "name", "time_ns", "value"), zip(*rows, strict=True), strict=True))
+    return Trace(trace.run, trace.tracks, trace.slices, counters=frames.table(COUNTERS, columns))
+
+
+def test_what_held_a_clock_down_is_named_with_how_long() -> None:
+    # GIVEN ten samples, the power limit (bit 4) in six, heat (32 or 64) in two, a power brake in none
+    trace = sampled(
+        recording((2 * MS, 2 * MS), (4, 4), ("A", "B")),
+        sm_clock_mhz={1: [2000] + [1000] * 9},
+        throttle_reasons={1: [0, 4, 4, 4, 4, 4, 4 | 32, 64, 1, 0]},
+    )
+    (found,) = [straggler for straggler in stragglers(trace, (4, 4)) if straggler.kind == "device"]
+    assert found.text == (
+        "device 1 ran at 1100 MHz on average while computing, 2000 at best: "
+        "held down by the power limit (60 % of the time) and heat (20 % of the time)"
+    )
+
+
+def test_a_lower_clock_explains_a_slower_stage() -> None:
+    # GIVEN 2.4 ms against 2 ms a layer at 1500 against 1800 MHz
+    trace = sampled(
+        recording((24 * MS // 10, 2 * MS), (4, 4), ("A", "A")),
+        sm_clock_mhz={0: [1500] * 9, 1: [1800] * 9},
+        throttle_reasons={0: [4] * 9, 1: [0] * 9},
+    )
+    (found,) = stragglers(trace, (4, 4))
+    assert found.text == (
+        "stage 0 takes 20 % longer per layer than the fastest stage on the same A, as its clock is lower: "
+        "1500 MHz against 1800: held down by the power limit (100 % of the time)"
+    )
+
+
+def test_a_clock_that_is_hardly_lower_explains_nothing() -> None:
+    # GIVEN the same at 1700 against 1800 MHz, which is 6 % of 20
+    trace = sampled(
+        recording((24 * MS // 10, 2 * MS), (4, 4), ("A", "A")), sm_clock_mhz={0: [1700] * 9, 1: [1800] * 9}
+    )
+    (found,) = stragglers(trace, (4, 4))
+    assert found.text.endswith("on the same A")
+
+
+def test_samples_that_are_no_clock_are_passed_over() -> None:
+    trace = sampled(
+        recording((2 * MS, 2 * MS), (4, 4), ("A", "A")),
+        sm_clock_mhz={0: [float("nan"), 0, -1, float("inf"), 1000], 1: [0] * 9},
+        throttle_reasons={0: [float("nan"), 1e300, 4, 4, 4], 1: [-1] * 9},
+    )
+    assert stragglers(trace, (4, 4)) == ()
+
+
 def test_a_link_slower_than_its_twin_is_named() -> None:
     # GIVEN five messages of one size over each of two links, at 10 and at 30 ns
     slices: list[Slice] = []
