@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -85,3 +86,19 @@ def test_microbatch_numbers_of_any_size_keep_their_digits() -> None:
 def test_a_lane_without_work_has_no_rows() -> None:
     built = analysis([[("compute", 20)], [("compute", 20)]])
     assert drawn(built)["levels"][0]["rows"] == [1, 1]
+
+
+def test_of_each_microbatch_in_a_lane_its_layers_are_told_and_which_is_the_slowest() -> None:
+    built = spanned(
+        [[("compute", 20)], [("fill", 10), ("compute", 10)]],
+        [
+            (0, "forward", 3, 0, 10), (0, "layer", 3, 1, 3), (0, "layer", 3, 3, 8),
+            (0, "forward", 4, 10, 20), (1, "forward", 3, 10, 20), (1, "attention", 3, 12, 15),
+        ],
+    )  # fmt: skip
+    numbered = built.spans.assign(layer_begin=[-1, 0, 1, -1, -1, 2])
+    # Two layers of 2 and 5 ms; the attention of one.
+    assert drawn(replace(built, spans=numbered))["layers"] == {
+        "0,0": [2, 7 * MS, 1, 5 * MS, 0],
+        "1,0": [1, 3 * MS, 2, 3 * MS, 1],
+    }

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from bubblescope.analyzers.grouping import grouped
 from bubblescope.analyzers.results import STATES, Analysis
 from bubblescope.report.html.detail import MOST_DRAWN, Level
 from bubblescope.report.html.pieces import Blame
@@ -50,6 +51,7 @@ def scene(
         "levels": [_level(level, len(lanes), batches) for level in levels],
         "blames": [_blame(*blame) for blame in blames],
         "batches": _batches(analysis, batches),
+        "layers": _layers(analysis, lanes, batches),
     }
     return orjson.dumps(document)
 
@@ -81,6 +83,25 @@ def _level(level: Level, lanes: int, batches: Longs) -> dict[str, Any]:
         "rows": per_lane.tolist(),
         **{name: column.astype("int64").tolist() for name, column in columns.items()},
     }
+
+
+def _layers(analysis: Analysis, lanes: Sequence[Lane], batches: Longs) -> dict[str, tuple[int, ...]]:
+    """Of each lane's share of a microbatch, where its layers are recorded one by one: how many there are,
+    their time, the slowest one's number and time, and 1 if it is only the attention of each.
+
+    The keys are lane and position in `batches`, as "0,7".
+    """
+    spans = analysis.spans
+    parts = spans[spans["kind"].isin(["layer", "attention"]) & spans["microbatch"].isin(batches)]
+    found: dict[str, tuple[int, ...]] = {}
+    for lane, at in enumerate(lanes):
+        own = parts[parts["device"] == at.device]
+        own = own.assign(ns=own["end_ns"] - own["begin_ns"], at=np.searchsorted(batches, own["microbatch"]))
+        for batch, rows in grouped(own, "at"):
+            longest, slowest = max(zip(rows["ns"].tolist(), rows["layer_begin"].tolist(), strict=True))
+            attention = bool((rows["kind"] == "attention").any())
+            found[f"{lane},{batch[0]}"] = (len(rows), int(rows["ns"].sum()), slowest, longest, int(attention))
+    return found
 
 
 def _batches(analysis: Analysis, batches: Longs) -> list[tuple[str, str, int, int]]:

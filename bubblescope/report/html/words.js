@@ -54,6 +54,15 @@ function batchWords(scene, batch) {
   return `microbatch ${name}${known}${size}${after}`;
 }
 
+/** What the layers took that the stage ran for the microbatch, where they are recorded one by one. */
+function layerWords(scene, stretch) {
+  const known = stretch.state === "compute" && scene.layers[`${stretch.lane},${stretch.batch}`];
+  if (!known) return null;
+  const [count, ns, slowest, longest, attention] = known;
+  const what = `${attention ? "attention of " : ""}${number(count)} ${count === 1 ? "layer" : "layers"}`;
+  return `${what}: ${duration(ns)}, the slowest is layer ${slowest} with ${duration(longest)}`;
+}
+
 /** Who is to blame; pieces of a group whose culprit is not its main one have lost his name. */
 function blameWords(scene, state, blame) {
   if (blame >= 0) return scene.blames[blame][0];
@@ -75,6 +84,7 @@ function stretchWords(scene, level, stretch, view) {
   return [
     `${scene.lanes[stretch.lane]}: ${mostly}${stretch.state}, ${duration(length)}${cut ? " in view" : ""}`,
     batchWords(scene, stretch.batch),
+    layerWords(scene, stretch),
     ...lines,
     `from ${clock(scene, stretch.begin, 1000)} to ${clock(scene, stretch.end, 1000)}`,
     pieces > 1 ? `${number(pieces)} pieces` : null,
