@@ -14,22 +14,21 @@ def costs(played: Replay, pipelining: bool, devices: list[str]) -> Iterator[Find
     """One finding for each thing that the host does at all, large or small."""
     spans = played.found.spans
     embeddings = spans[(spans["kind"] == "embed") & (spans["bytes"] >= 0)]
+    filled = spans[(spans["kind"] == "embed") & (spans["bytes"] < 0)]
     copies = spans[(spans["kind"] == "copy") & (spans["peer"] < 0)]
+    on_cpu = spans[spans["kind"] == "split"]
     if len(embeddings):
         yield _embedding(played, embeddings, pipelining, devices)
         yield from _wasted(played, embeddings, copies, pipelining)
-    on_cpu = spans[spans["kind"] == "split"]
-    if len(on_cpu):
-        ns = _in_the_way_ns(played, on_cpu, pipelining)
-        text = (
-            f"parts of the model run on the CPU between the devices: {_times(on_cpu, played)}, "
-            f"{_host_ms(on_cpu, played)} per prompt"
-        )
-        yield Finding("cpu-splits", ns, None, text)
-    if len(copies):
-        ns = _in_the_way_ns(played, copies, pipelining)
-        text = f"inputs and results are copied between the CPU and the devices: {_times(copies, played)}, "
-        yield Finding("input-copies", ns, None, f"{text}{_host_ms(copies, played)} per prompt")
+    for name, rows, what in (
+        ("graph-building", spans[spans["kind"] == "schedule"], "the host builds the graph"),
+        ("input-filling", filled, "the host fills in inputs, the attention mask being the largest"),
+        ("input-copies", copies, "inputs and results are copied between the CPU and the devices"),
+        ("cpu-splits", on_cpu, "parts of the model run on the CPU between the devices"),
+    ):
+        if len(rows):
+            text = f"{what}: {_times(rows, played)}, {_host_ms(rows, played)} per prompt"
+            yield Finding(name, _in_the_way_ns(played, rows, pipelining), None, text)
 
 
 def _embedding(played: Replay, rows: pd.DataFrame, pipelining: bool, devices: list[str]) -> Finding:
@@ -41,7 +40,7 @@ def _embedding(played: Replay, rows: pd.DataFrame, pipelining: bool, devices: li
         return Finding("cpu-embedding", ns, 0, f"{text}; {off}")
     gain = ns / played.makespan_ns
     flag = rf"-ot 'token_embd\.weight={devices[0]}'"
-    return Finding("cpu-embedding", ns, 0, text, flag, gain if gain > WORTH else None)
+    return Finding("cpu-embedding", ns, 0, text, *((flag, gain) if gain > WORTH else ()))
 
 
 def _wasted(

@@ -34,7 +34,7 @@ def switched_off(played: Replay, facts: Mapping[str, Any]) -> Iterator[Finding]:
         ]
         gain = 1 - sum(plan.makespan_ns() for plan in pipelined) / float(played.found.makespan_ns().sum())
     ns = _idle_ns(played) if gain is None else max(round(gain * played.makespan_ns), 0)
-    told = gain if gain is not None and gain > WORTH and len(reasons) == 1 else None
+    told = gain if gain is not None and gain > max(WORTH, played.error) and len(reasons) == 1 else None
     off = "the devices work one after the other, because pipelining is off"
     if not reasons:
         text = f"{off}; why does not show (it is also given up where memory for {COPIES} copies lacks)"

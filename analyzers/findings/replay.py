@@ -2,7 +2,8 @@
 
 Read in ggml/src/ggml-backend.cpp and src/llama-context.cpp of b11434. The scheduler keeps several copies
 of the inputs. Before the host fills a copy in again for a device, the device must be done with the ubatch
-that used it. A reused graph is begun only when all devices are done.
+that used it. With a single copy it fills that in for a device only when the activations have arrived there.
+A reused graph is begun only when all devices are done.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Plan:
             now += self.before_ns[ubatch]
             arrived = 0.0
             for stage in range(stages):
+                if self.copies == 1:
+                    now = max(now, arrived)
                 now = max(now, float(ends[max(ubatch + 1 - self.copies, 0), stage]))
                 begin = max(now, float(ends[ubatch, stage]), arrived)
                 arrived = ends[ubatch + 1, stage] = begin + self.busy_ns[stage, ubatch]

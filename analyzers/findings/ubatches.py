@@ -15,8 +15,10 @@ from bubblescope.analyzers.results import Analysis
 MOST_PROMPTS = 16
 #: A prompt of fewer tokens than this share of the longest is a warm-up, or what follows on one.
 _SHORT = 0.5
-#: What the host does for a ubatch.
-_HOST = ("schedule", "embed", "split", "copy", "sample", "sync")
+#: What the host does for a ubatch, apart from waiting.
+_HOST = ("schedule", "embed", "split", "copy", "sample")
+#: How far the times of devices and the host may be apart.
+_APART_NS = 100_000
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -28,7 +30,7 @@ class Ubatches:
 
     spans: all spans of these ubatches. ids: (M,), their microbatch. prompt: (M,), counted from 0.
     tokens: (M,). begin_ns, end_ns: (M,), of the host's work on it; end_ns is where it turns to the next one,
-        and in a prompt's last ubatch where the last device ends. first_ns: (M,), when the first stage begins.
+        and in a prompt's last ubatch where the last device ends.
     done_ns: (M,), when all devices have ended. busy_ns: (S, M), compute and sends on the stage's device.
     waited_ns: (M,), for how long the host waited for devices meanwhile.
     drained: (M,), the graph was reused and the host first waited until all devices were done.
@@ -40,7 +42,6 @@ class Ubatches:
     tokens: Longs
     begin_ns: Longs
     end_ns: Longs
-    first_ns: Longs
     done_ns: Longs
     busy_ns: Longs
     waited_ns: Longs
@@ -105,27 +106,36 @@ def _prompts(found: pd.DataFrame, stages: int) -> pd.DataFrame:
 
 def _measured(spans: pd.DataFrame, found: pd.DataFrame, stages: list[int]) -> Ubatches:
     ids = found.index.to_numpy(dtype=np.int64)
-    host = spans[spans["kind"].isin(_HOST)]
-    waits = spans[spans["kind"] == "sync"]
-    earliest = host.groupby("microbatch")["begin_ns"].min()
+    earliest = spans[spans["kind"].isin(_HOST)].groupby("microbatch")["begin_ns"].min()
     begin = earliest.reindex(ids).fillna(found["first"]).to_numpy(dtype=np.int64)
     done = found["done"].to_numpy(dtype=np.int64)
     prompt = found["prompt"].to_numpy(dtype=np.int64)
     last = np.append(prompt[1:] != prompt[:-1], True)
     end = np.where(last, done, np.append(begin[1:], 0))
-    first_inputs = spans[spans["kind"] == "embed"].groupby("microbatch")["begin_ns"].min()
-    drains = waits[waits["end_ns"] <= waits["microbatch"].map(first_inputs)]
-    built = np.isin(ids, spans.loc[spans["kind"] == "schedule", "microbatch"])
+    waits = spans[spans["kind"] == "sync"]
+    waiting = iv.union(waits["begin_ns"].to_numpy(), waits["end_ns"].to_numpy())
     on_device = spans[spans["kind"].isin(("forward", "send"))]
     busy = (on_device["end_ns"] - on_device["begin_ns"]).groupby(
         [on_device["stage"], on_device["microbatch"]]
     ).sum().unstack("microbatch", fill_value=0).reindex(index=stages, columns=ids, fill_value=0)  # fmt: skip
+    built = np.isin(ids, spans.loc[spans["kind"] == "schedule", "microbatch"])
     return Ubatches(
         spans=spans, ids=ids, prompt=prompt, tokens=found["tokens"].to_numpy(dtype=np.int64),
-        begin_ns=begin, end_ns=end, first_ns=found["first"].to_numpy(dtype=np.int64), done_ns=done,
-        busy_ns=busy.to_numpy(dtype=np.int64), waited_ns=_total(waits, ids),
-        drained=np.isin(ids, drains["microbatch"]) & ~built,
+        begin_ns=begin, end_ns=end, done_ns=done, busy_ns=busy.to_numpy(dtype=np.int64),
+        waited_ns=iv.covered_between(waiting, begin, end),
+        drained=~built & _after_all(begin, done, ~last) & _woken(begin, waits["end_ns"].to_numpy()),
     )  # fmt: skip
+
+
+def _after_all(begin: Longs, done: Longs, followed: Flags) -> Flags:
+    """(M,): whether a ubatch was begun only when the devices were done with the one before in its prompt."""
+    return np.append(False, (begin[1:] + _APART_NS >= done[:-1]) & followed[:-1])
+
+
+def _woken(begin: Longs, waited_until: Longs) -> Flags:
+    """(M,): whether a wait ended just before a ubatch was begun."""
+    ends = np.append(np.sort(waited_until), np.iinfo(np.int64).max)
+    return np.asarray(ends[np.searchsorted(ends, begin - _APART_NS)] <= begin)
 
 
 def _total(rows: pd.DataFrame, ids: Longs) -> Longs:

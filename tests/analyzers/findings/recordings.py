@@ -31,11 +31,15 @@ def ubatch(
 ) -> Iterator[Span]:
     """One ubatch, whose host begins on it `at` and then, one after the other, takes the given times.
 
-    forwards: begin and end per stage. drained: waiting for all devices before the inputs; waited: for devices
-    after them. lookup: whether what is embedded are the embeddings, or only positions and masks. copies: time
-    and bytes of each to the first device. split: on the CPU, between devices.
+    forwards: begin and end per stage. drained: waiting for all devices before it is begun; waited: for
+    devices after it. lookup: whether what is embedded are the embeddings, or only positions and masks.
+    copies: time and bytes of each to the first device. split: on the CPU, between devices.
     """
     shared = {"microbatch": number, "tokens": tokens, "prefix": number * tokens}
+
+    if drained:
+        # The host still counts that as the ubatch before.
+        yield Span("sync", 0, round((at - drained) * MS), round(at * MS), number - 1)
 
     def host(kind: str, taken: float, **more: int) -> Iterator[Span]:
         nonlocal at
@@ -44,7 +48,6 @@ def ubatch(
         at += taken
 
     yield from host("schedule", schedule)
-    yield from host("sync", drained)
     yield from host("embed", embed, bytes=EMBEDDINGS if lookup else UNKNOWN)
     for taken, size in copies:
         yield from host("copy", taken, bytes=size)

@@ -12,7 +12,7 @@ from tests.analyzers.spans import Span, recording
 
 OFF: dict[str, Any] = {"llama_pipelining": False, "llama_copies": 1, "chunk_tokens": 512}
 #: Costs that are always told, large or small.
-COSTS = {"cpu-embedding", "wasted-copies", "input-copies"}
+COSTS = {"cpu-embedding", "wasted-copies", "input-copies", "input-filling", "graph-building", "cpu-splits"}
 
 
 def serial(count: int = 4, **more: Any) -> list[Span]:
@@ -40,7 +40,7 @@ def drained(count: int = 8, tokens: int = 64) -> list[Span]:
     for number in range(1, count):
         done = 23 + 21 * (number - 1)
         forwards = [(done + 1, done + 11), (done + 11, done + 21)]
-        spans += ubatch(number, done - 20, forwards, drained=20, embed=1, tokens=tokens)
+        spans += ubatch(number, done, forwards, drained=20, embed=1, tokens=tokens)
     return spans
 
 

@@ -36,10 +36,10 @@ def test_the_host_s_work_counts_where_devices_wait_for_it() -> None:
     assert plan(3, before=2, after=12).makespan_ns() == 50
 
 
-def test_with_one_copy_of_the_inputs_the_host_waits_for_each_device() -> None:
-    # Ubatch 1 is given to stage 1 once that is done with 0, at 25; then ubatch 2 is begun: inputs at 30,
-    # stage 0 until 40, stage 1 until 50. With more copies stage 0 runs 5-35, stage 1 until 45.
-    assert plan(3, before=5, copies=1).makespan_ns() == 50
+def test_with_one_copy_of_the_inputs_the_host_stays_with_the_activations() -> None:
+    # Stage 1 is given its inputs when stage 0 is done, at 15; then ubatch 1 is begun: stage 0 runs it from 20
+    # to 30, stage 1 to 40; then ubatch 2: from 35 to 45, and to 55.
+    assert plan(3, before=5, copies=1).makespan_ns() == 55
     assert plan(3, before=5, copies=4).makespan_ns() == 45
 
 
