@@ -16,6 +16,7 @@ class Ending:
     def __init__(self) -> None:
         self._printed = Printed()
         self._asked = False
+        self._starved = _starved_processes()
 
     def asked(self) -> None:
         """Somebody wants the command to end, so that its end is no failure."""
@@ -27,4 +28,13 @@ class Ending:
             return None
         from bubblescope.record.explanation import failure
 
-        return failure(spool, status, self._printed.end())
+        return failure(spool, status, self._printed.end(), _starved_processes() - self._starved)
+
+
+def _starved_processes() -> int:
+    """How many processes this machine's kernel has ended because memory ran out; 0 if it does not tell."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -23,13 +23,14 @@ from bubblescope.trace.secret_text import without_secrets
 _RECENT_NS = 300_000_000_000
 
 
-def failure(spool: Path, status: int, printed: str) -> dict[str, object]:
+def failure(spool: Path, status: int, printed: str, starved: int = 0) -> dict[str, object]:
     """Why a command ended with this status, as a fact of the run.
 
     {"explanation": one paragraph, "known": the failure's id or null, "line": the engine's own words or null,
     "source": where they are known from or "", "devices": positions in the run's devices}
 
     spool: holds its processes' own last words. printed: the end of its output, as far as known.
+    starved: processes of this machine that the kernel ended meanwhile because memory ran out.
     """
     processes = _processes(spool)
     words = "\n".join(last_words(processes))
@@ -39,7 +40,7 @@ def failure(spool: Path, status: int, printed: str) -> dict[str, object]:
         devices = list(known.devices) if recorded else []
         return _fact(known.text, known.line, known.id, known.source, devices)
     line = last_error(words) or last_error(printed)
-    return _fact(_unknown(status, line), line, None, "", [])
+    return _fact(_unknown(status, line, starved), line, None, "", [])
 
 
 def last_words(processes: Sequence[Process]) -> list[str]:
@@ -81,17 +82,19 @@ def _cards() -> Sequence[Sought]:
     ]
 
 
-def _unknown(status: int, line: str | None) -> str:
-    ended = f"the command ended with status {status}"
+def _unknown(status: int, line: str | None, starved: int) -> str:
+    text = f"the command ended with status {status}"
     if status > 128:
         with contextlib.suppress(ValueError):
-            ended += f" ({signal.Signals(status - 128).name})"
+            text += f" ({signal.Signals(status - 128).name})"
+    if starved:
+        text += f" while the kernel ended {starved} of this machine's processes because memory ran out"
     if line is None:
         return (
-            f"{ended}, and none of its own errors was seen; what it printed can be explained from a file: "
+            f"{text}, and none of its own errors was seen; what it printed can be explained from a file: "
             "`bubblescope doctor --log FILE`"
         )
-    return f"{ended}, for a reason that is not known here; its own last error: {line}"
+    return f"{text}, for a reason that is not known here; its own last error: {line}"
 
 
 def _fact(

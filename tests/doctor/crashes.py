@@ -197,6 +197,9 @@ RAISED: list[tuple[str, str]] = [
         "RuntimeError: [enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate "
         "memory: you tried to allocate",
     ),
+    # Seen with vLLM 0.32.0.
+    ("unknown-option", "vllm: error: unrecognized arguments: --no-such-flag"),
+    ("unknown-option", "error: invalid argument: --no-such-flag"),
     # McGill-NLP/llm2vec#130
     (
         "gated-model",

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -140,6 +140,31 @@ def test_where_nothing_was_seen_it_is_said_how_to_explain_a_log(end: str, how: s
     assert re.fullmatch(
         f"bubblescope: the command ended with {how}, and none of its own errors was seen; what it printed "
         "can be explained from a file: `bubblescope doctor --log FILE`",
+        split(output)[1][-1],
+    )
+
+
+@pytest.fixture
+def little_memory() -> Iterator[Path]:
+    """A control group whose processes may take 60 MB."""
+    group = Path(f"/sys/fs/cgroup/memory/bubblescope-{os.getpid()}")
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text("60000000")
+    except OSError:
+        pytest.skip("a control group of its own needs root, and version 1 of memory control")
+    yield group
+    group.rmdir()
+
+
+def test_a_command_that_the_kernel_ended_for_its_memory(little_memory: Path, tmp_path: Path) -> None:
+    greedy = f"echo $$ > {little_memory}/cgroup.procs; exec {sys.executable} -c 'bytearray(300_000_000)'"
+    status, output = through_a_pipe(recorded(["sh", "-c", greedy]), tmp_path)
+    assert status == 128 + signal.SIGKILL
+    # Other processes of the machine may meet the same end meanwhile.
+    assert re.match(
+        r"bubblescope: the command ended with status 137 \(SIGKILL\) while the kernel ended \d+ of this "
+        "machine's processes because memory ran out, and none of its own errors was seen",
         split(output)[1][-1],
     )
 

@@ -6,6 +6,15 @@ from bubblescope.doctor.failures.failure import failure
 
 START = (
     failure(
+        "unknown-option",
+        r"error: (?:unrecognized arguments|invalid argument): (?P<words>\S{1,80})",
+        "The engine does not know the option {words}",
+        "this version has no option of that name, or it is misspelled",
+        "--help of the same program lists what there is",
+        "argparse, seen with vllm 0.32.0; llama.cpp common/arg.cpp",
+        whole=True,
+    ),
+    failure(
         "gated-model",
         r"(?:Cannot access gated repo|You are trying to access a gated repo)",
         "The hub does not give the model to this user",
