@@ -20,6 +20,11 @@ _VARIABLES = {
 #: What people write for `-ngl` to mean all.
 _ALL_LAYERS = 99
 _ATTENTION_FLAGS = ("--attention-backend", "--prefill-attention-backend")
+_CHUNK_FLAGS = {
+    "vllm": "--max-num-batched-tokens",
+    "sglang": "--chunked-prefill-size or --enable-dynamic-chunking",
+    "llama.cpp": "--ubatch-size",
+}
 
 
 def words(run: Run, layers: Sequence[int], devices: Sequence[str | None]) -> str:
@@ -44,6 +49,20 @@ def _llama_cpp(command: Sequence[str], layers: Sequence[int], devices: Sequence[
     return " ".join((f"-ngl {max(_ALL_LAYERS, sum(layers) + 1)} -sm layer", *order, f"-ts {shares}"))
 
 
+def chunk_flags(engine: str | None) -> str | None:
+    """What sets how a prompt is cut into chunks; None where that is not known."""
+    return _CHUNK_FLAGS.get(engine or "")
+
+
+def waits_for_answers(run: Run) -> bool:
+    """Whether the engine runs a batch only once an earlier one has come back from the last stage.
+
+    SGLang keeps as many batches under way as there are stages, and more only with
+    --pp-async-batch-depth.
+    """
+    return run.engine == "sglang" and run.facts.get("asynchronous_batch_depth") == 0
+
+
 def starts(run: Run, recorded: Sequence[int], layers: Sequence[int]) -> bool | None:
     """Whether the engine starts with a split; None where that depends on what is not recorded.
 
@@ -52,13 +71,13 @@ def starts(run: Run, recorded: Sequence[int], layers: Sequence[int]) -> bool | N
     """
     if run.engine != "sglang" or not _crashes_triton(layers) or _crashes_triton(recorded):
         return True
-    backend = _attention_backend(run.command)
+    backend = _attention_backend(run)
     return None if backend is None else backend != "triton"
 
 
 def runnable(run: Run, recorded: Sequence[int], allowed: Flags) -> Flags:
     """Of the allowed ranges (S, L + 1, L + 1) those that the engine starts with."""
-    if run.engine != "sglang" or _crashes_triton(recorded) or _attention_backend(run.command) != "triton":
+    if run.engine != "sglang" or _crashes_triton(recorded) or _attention_backend(run) != "triton":
         return allowed
     begin = np.arange(allowed.shape[1])
     return np.asarray(allowed & (begin[np.newaxis, :] - begin[:, np.newaxis] >= begin[:, np.newaxis]))
@@ -69,9 +88,12 @@ def _crashes_triton(layers: Sequence[int]) -> bool:
     return any(held < earlier for held, earlier in zip(layers, before, strict=True))
 
 
-def _attention_backend(command: Sequence[str]) -> str | None:
-    """As the command names it."""
-    for flag, value in zip(command, (*command, "")[1:], strict=True):
+def _attention_backend(run: Run) -> str | None:
+    """As the engine told, or its command names it."""
+    told = run.facts.get("attention_backend")
+    if isinstance(told, str):
+        return told
+    for flag, value in zip(run.command, (*run.command, "")[1:], strict=True):
         name, equals, same = flag.partition("=")
         if name in _ATTENTION_FLAGS:
             return same if equals else value

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from bubblescope.analyzers.advice.engines import chunk_flags, waits_for_answers
 from bubblescope.analyzers.results import Analysis, Stage
 from bubblescope.report.quantities import duration, share
 from bubblescope.report.waits import Wait, active_ns, count, named, sentence_case, token_phases, waits
@@ -77,9 +78,10 @@ def _ends(analysis: Analysis) -> Loss:
             f"and filling and draining explain {share(ideal)}: look at how the bursts begin and end."
         )
     else:
+        flags = chunk_flags(analysis.trace.run.engine)
         text = (
             f"{worst} has no work {share(most)} of the time because the pipeline fills and drains: "
-            "more and smaller chunks per prompt keep it full for longer."
+            f"more and smaller chunks per prompt keep it full for longer{f' ({flags})' if flags else ''}."
         )
     return Loss(total, most, text)
 
@@ -161,10 +163,16 @@ def _own_clause(wait: Wait, who: str, how_long: str) -> str:
 
 def _awaited(analysis: Analysis, wait: Wait) -> str:
     """Why the sampled tokens were not there yet, as far as known."""
+    phase = _token_phase(analysis, wait)
+    if phase == "prefill" and waits_for_answers(analysis.trace.run):
+        return (
+            ": SGLang goes on only once an earlier batch has come back, and with "
+            "--pp-async-batch-depth 1 or more it does so later"
+        )
     return {
         "decode": ": too few batches are in flight",
         "prefill": f": stage {wait.culprit} still computes the end of a prompt, and no other prompt follows",
-    }.get(_token_phase(analysis, wait), "")
+    }.get(phase, "")
 
 
 def _token_phase(analysis: Analysis, wait: Wait) -> str:

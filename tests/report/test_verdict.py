@@ -176,6 +176,15 @@ def test_a_split_is_called_balanced_where_it_was_simulated_well(error: float | N
     assert text.startswith("The split is balanced within error. Stage 0") is said
 
 
+def test_sglang_goes_on_before_answers_have_come_back_only_if_it_is_told_to() -> None:
+    waiting = _token_wait("prefill")
+    facts = {"asynchronous_batch_depth": 0}
+    run = replace(waiting.trace.run, engine="sglang", facts=facts)
+    told = verdict(replace(waiting, trace=replace(waiting.trace, run=run))).text
+    assert "for the tokens that stage 1 samples: SGLang goes on only once" in told
+    assert "--pp-async-batch-depth" in told
+
+
 def test_the_largest_loss_wins_over_others() -> None:
     both = analysis(
         [[("compute", 100)], [("starved", 20), ("host", 30), ("compute", 50)]],
@@ -191,7 +200,7 @@ def test_filling_and_draining_can_cost_most() -> None:
     )
     assert verdict(short).text == (
         "Stage 0 (NVIDIA H200) has no work 50 % of the time because the pipeline fills and drains: "
-        "more and smaller chunks per prompt keep it full for longer."
+        "more and smaller chunks per prompt keep it full for longer (--max-num-batched-tokens)."
     )
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from bubblescope.analyzers.advice.engines import runnable, starts, words
+from bubblescope.analyzers.advice.engines import chunk_flags, runnable, starts, waits_for_answers, words
 from bubblescope.analyzers.advice.partition import allowed_ranges
 from bubblescope.trace.model import Run
 
@@ -61,6 +63,27 @@ def test_sglang_with_triton_needs_as_many_layers_on_a_stage_as_before_it(
 ) -> None:
     assert starts(Run(engine="sglang", command=command), recorded, split) is answer
     assert starts(Run(engine="vllm", command=command), recorded, split)
+
+
+def test_the_attention_backend_is_what_the_engine_told_even_if_its_command_does_not_name_it() -> None:
+    told = Run(engine="sglang", facts={"attention_backend": "triton"})
+    assert starts(told, (18, 18), (20, 16)) is False
+    assert starts(replace(told, facts={"attention_backend": "fa3"}), (18, 18), (20, 16))
+
+
+def test_what_cuts_prompts_into_chunks_has_a_name_in_each_engine() -> None:
+    assert chunk_flags("sglang") == "--chunked-prefill-size or --enable-dynamic-chunking"
+    assert chunk_flags("vllm") == "--max-num-batched-tokens"
+    assert chunk_flags("bubblescope-demo") is None
+    assert chunk_flags(None) is None
+
+
+@pytest.mark.parametrize(("facts", "waits"), [({"asynchronous_batch_depth": 0}, True), ({}, False)])
+def test_only_an_sglang_without_asynchronous_depth_is_known_to_wait_for_answers(
+    facts: dict[str, int], waits: bool
+) -> None:
+    assert waits_for_answers(Run(engine="sglang", facts=facts)) is waits
+    assert not waits_for_answers(Run(engine="vllm", facts=facts))
 
 
 def test_splits_that_do_not_start_are_not_advised() -> None:
