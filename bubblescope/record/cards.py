@@ -58,7 +58,7 @@ def sampled(
     """
     nothing = frames.empty(COUNTERS)
     told = facts.get(CARDS_FACT)
-    if not isinstance(told, dict) or all(device.name == "CPU" for device in devices):
+    if not isinstance(told, dict) or not any(map(_is_card, devices)):
         return Sampled(nothing)
     if why_not := told.get("why_not"):
         return Sampled(nothing, (Lost(_WHAT, f"no card could be asked for them (NVML: {why_not})"),))
@@ -69,7 +69,7 @@ def sampled(
     tables = [
         table for device, card in card_of.items() for table in _of_card(slots[slots["card"] == card], device)
     ]
-    unclear = len([device for device in devices if device.name != "CPU"]) - len(card_of)
+    unclear = len([number for number, each in enumerate(devices) if _is_card(each) and number not in card_of])
     why = "which of the machine's cards they are cannot be told; CUDA_DEVICE_ORDER=PCI_BUS_ID makes it clear"
     lost = (Lost(f"{_WHAT} of devices", why, unclear),) if unclear else ()
     if not tables:
@@ -117,14 +117,18 @@ def _cards_of(
     for number, device in enumerate(devices):
         alike = [card for card, name in enumerate(names) if name == device.name]
         uuid = _bare(uuids.get(number, ""))
-        if uuid in by_uuid:
+        if uuid and uuid in by_uuid:
             found[number] = by_uuid[uuid]
-        elif same_order and device.ordinal is not None and device.ordinal < len(cards):
-            if device.name is None or device.ordinal in alike:
-                found[number] = device.ordinal
-        elif len(alike) == 1:
+        elif same_order and device.ordinal in alike:
+            found[number] = device.ordinal
+        elif not same_order and len(alike) == 1:
             found[number] = alike[0]
     return found
+
+
+def _is_card(device: Device) -> bool:
+    """Whether a device is known to be a card, of whatever make."""
+    return device.name not in (None, "CPU")
 
 
 def _bare(uuid: str) -> str:
