@@ -12,6 +12,7 @@ from bubblescope.collectors._bubblescope_inject import last_words, layout
 from bubblescope.record import activity, cards, tables
 from bubblescope.record.detail import missing_detail
 from bubblescope.record.hooks import missing_hooks
+from bubblescope.record.rpc_servers import join_servers
 from bubblescope.record.spool import NothingRecordedError, Process, Progress, read_spool
 from bubblescope.trace.frames import TIME_LIMIT
 from bubblescope.trace.model import Clock, Device, Lost, Run, Trace
@@ -57,6 +58,7 @@ def is_bare(trace: Trace) -> bool:
 
 def assemble(processes: Sequence[Process]) -> Trace:
     """The trace of processes that share a clock."""
+    processes, unjoined = join_servers(processes)
     facts, invalid = _facts(processes)
     where = activity.placed(processes, tables.devices(processes))
     devices = where.devices
@@ -84,6 +86,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         *_lost("requests", without_arrival, "their arrival is not in the recording"),
         *_lost("facts", invalid, "they are not the JSON that their name asks for"),
         *_open_spans(processes),
+        *unjoined,
         *missing_hooks(facts),
         *activity.losses(processes),
         *missing_detail(facts, spans),

@@ -165,7 +165,7 @@ void tell_devices(void) {
         if (devices[i].is_host)
             continue;
         json_add_key(&times, devices[i].name);
-        json_add_text(&times, names[devices[i].times]);
+        json_add_text(&times, devices[i].sends_only ? "client" : names[devices[i].times]);
         if (ggml_api()->ggml_backend_dev_description != NULL) {
             json_add_key(&descriptions, devices[i].name);
             json_add_text(&descriptions, ggml_api()->ggml_backend_dev_description(devices[i].handle));

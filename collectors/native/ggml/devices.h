@@ -26,13 +26,14 @@ struct device_functions {
 
 struct mark_queue;
 
-/* sends_only: its calls return when a message is sent (RPC). forward: the split that a device without
+/* sends_only: its calls return when a message is sent (RPC); reads: the
+ * next that waits also waits for a result. forward: the split that a device without
  * events works on, while `forward_place` has a file. number: as the spool numbers stages; position: in the pipeline; NO_STAGE both until it is declared.
  * asked: whether it is known how its times are. free_since: when a device without events was last done with a split; 0 if never. */
 struct device {
     ggml_object handle;
     const char *name;
-    bool is_host, sends_only, asked;
+    bool is_host, sends_only, reads, asked;
     enum device_times times;
     struct device_functions real;
     int number, position;

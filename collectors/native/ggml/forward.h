@@ -9,6 +9,9 @@
 void sync_begin(void);
 void sync_end(const struct device *device, int64_t begin_ns);
 
+/* The first and the layer after the last that a graph's nodes tell; -1 if they tell none. */
+void layers_of_split(ggml_object graph, int16_t *begin, int16_t *end);
+
 /* A device without events is done with its split: somebody has its result. */
 void forward_is_over(struct device *device);
 

@@ -128,8 +128,8 @@ static bool is_of(struct device *device, const char *registry) {
 }
 
 static void begin_marks(struct device *device, bool is_cuda) {
-    /* Vulkan's events are not to be waited for by another thread. */
-    if (device->is_host || device->real.record == NULL || device->real.event_new == NULL ||
+    /* Vulkan's events are not to be waited for by another thread, and a client's tell nothing. */
+    if (device->is_host || device->sends_only || device->real.record == NULL || device->real.event_new == NULL ||
         device->real.event_synchronize == NULL || is_of(device, "Vulkan"))
         return;
     struct mark_queue *queue = calloc(1, sizeof *queue);

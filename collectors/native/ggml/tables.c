@@ -1,6 +1,7 @@
 #include "ggml/tables.h"
 #include "ggml/forward.h"
 #include "ggml/marks.h"
+#include "ggml/rpc_server.h"
 #include "ggml/ubatch.h"
 
 #include <pthread.h>
@@ -31,8 +32,7 @@ void forward_is_over(struct device *device) {
     device->forward_place.file = NULL;
 }
 
-/* The first and the layer after the last that a graph's nodes tell; -1 if they tell none. */
-static void layers_of_split(ggml_object graph, int16_t *begin, int16_t *end) {
+void layers_of_split(ggml_object graph, int16_t *begin, int16_t *end) {
     const struct ggml_api *api = ggml_api();
     int nodes = api->ggml_graph_n_nodes(graph), first = -1, last = -1;
     for (int i = 0; i < nodes && first < 0; i++)
@@ -90,6 +90,8 @@ static int compute_on_stage(struct device *device, ggml_object backend, ggml_obj
 
 static int our_compute(ggml_object backend, ggml_object graph) {
     struct device *device = device_of_backend(backend);
+    if (is_rpc_server())
+        return compute_for_client(device, backend, graph);
     if (!this_ubatch()->computing || !(device->is_host || is_stage(device)))
         return device->real.compute(backend, graph);
     return device->is_host ? compute_on_host(device, backend, graph) : compute_on_stage(device, backend, graph);
@@ -137,6 +139,7 @@ static void our_get(ggml_object backend, ggml_object tensor, void *data, size_t 
     struct device *device = device_of_backend(backend);
     int64_t begin_ns = spool_now();
     device->real.get(backend, tensor, data, offset, size);
+    device->reads = true;
     if (this_ubatch()->microbatch >= 0 && is_stage(device))
         host_span(device, SPOOL_COPY, begin_ns, (int64_t)size);
 }
@@ -148,8 +151,9 @@ static void our_synchronize(ggml_object backend) {
     int64_t begin_ns = spool_now();
     sync_begin();
     device->real.synchronize(backend);
-    if (!device->sends_only)
+    if (!device->sends_only || device->reads)
         forward_is_over(device);
+    device->reads = false;
     sync_end(device, begin_ns);
 }
 
@@ -158,7 +162,8 @@ static void our_event_synchronize(ggml_object handle, ggml_object event) {
     int64_t begin_ns = spool_now();
     sync_begin();
     device->real.event_synchronize(handle, event);
-    forward_is_over(device);
+    if (!device->sends_only)
+        forward_is_over(device);
     sync_end(device, begin_ns);
 }
 

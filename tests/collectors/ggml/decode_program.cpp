@@ -1,5 +1,6 @@
 // Decodes tokens with libllama, as a program of one's own does: decode_program MODEL DEVICES TOKENS UBATCH [SPLIT]
-// The backends are those in the folder GGML_BACKEND_DIR and the file GGML_BACKEND_PATH. DEVICES and SPLIT are separated by commas.
+// The backends are those in the folder GGML_BACKEND_DIR and the file GGML_BACKEND_PATH, and
+// with RPC_SERVERS those at these addresses. DEVICES and SPLIT are separated by commas.
 
 #include "ggml-backend.h"
 #include "llama.h"
@@ -23,6 +24,13 @@ int main(int count, char ** arguments) {
         return 2;
     ggml_backend_load_all_from_path(getenv("GGML_BACKEND_DIR"));
     ggml_backend_load(getenv("GGML_BACKEND_PATH"));
+    if (getenv("RPC_SERVERS")) {
+        ggml_backend_reg_t rpc = ggml_backend_reg_by_name("RPC");
+        auto add = reinterpret_cast<ggml_backend_reg_t (*)(const char *)>(
+            ggml_backend_reg_get_proc_address(rpc, "ggml_backend_rpc_add_server"));
+        for (const std::string & address : words(getenv("RPC_SERVERS")))
+            ggml_backend_register(add(address.c_str()));
+    }
     std::vector<ggml_backend_dev_t> devices;
     for (const std::string & name : words(arguments[2]))
         devices.push_back(ggml_backend_dev_by_name(name.c_str()));
