@@ -11,7 +11,7 @@ import sys
 from time import monotonic_ns
 from typing import Any
 
-from .. import parts
+from .. import parts, recording
 from ..hooks import around, set_hook
 from ..stage_work import AnySpan, End, StageWork, bytes_of, ended
 from ..steps import Step
@@ -48,11 +48,14 @@ class _Stage(StageWork):
         self.passing: Step | None = None
         self.forward: AnySpan | None = None
         self.sends: list[tuple[Any, AnySpan, Any]] = []
-        if facts.compilation(self.runner) == "none":
-            # Under compilation a hook in the model would be compiled, or break that.
-            self._watch_model()
-        if number == 0:
-            facts.tell(scheduler)
+        try:
+            if number == 0:
+                facts.tell(scheduler)
+            if facts.compilation(self.runner) == "none":
+                # Under compilation a hook in the model would be compiled, or break that.
+                self._watch_model()
+        except Exception as error:  # settings of another version
+            recording.lost(error)
 
     def _watch_model(self) -> None:
         for target, observe in ((EMBEDDING, embed), (HEAD, head)):
