@@ -143,7 +143,8 @@ def phase_marks(trace: Trace) -> pd.DataFrame:
 
 
 def _phase_by_size(size: pd.Series) -> np.ndarray:
-    return np.where(size * DECODE_SHARE < size.max(), "decode", "prefill")
+    """Steps that hand on much are taken for prefill, and all where sizes are not known."""
+    return np.where((size >= 0) & (size * DECODE_SHARE < size.max()), "decode", "prefill")
 
 
 def stage_spans(

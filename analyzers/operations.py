@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from bubblescope.analyzers.unnamed_messages import name_messages
 from bubblescope.trace.frames import UNKNOWN
 from bubblescope.trace.model import Lost, Trace
 
@@ -40,8 +41,9 @@ def operations(trace: Trace) -> Operations:
     rows = pd.concat([_from_slices(trace), _from_spans(trace)], ignore_index=True)
     rows = rows.sort_values(["begin_ns", "device"], kind="stable", ignore_index=True)
     rows["pair"] = UNKNOWN
+    rows, guessed = name_messages(trace, rows)
     rows = _resolve_unnamed_peers(rows, len(trace.run.devices))
-    lost = [*_pair_messages(rows), *_pair_collectives(rows), *_unseen_peers(trace, rows)]
+    lost = [*guessed, *_pair_messages(rows), *_pair_collectives(rows), *_unseen_peers(trace, rows)]
     rows = _over_when_received(rows)
     return Operations(rows[list(COLUMNS)], tuple(lost))
 
