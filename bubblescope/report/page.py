@@ -16,6 +16,7 @@ from bubblescope.report.advice import advice
 from bubblescope.report.caveats import caveats
 from bubblescope.report.escape import visible
 from bubblescope.report.failure import failure
+from bubblescope.report.findings import findings
 from bubblescope.report.layers import layer_by_layer
 from bubblescope.report.losses import untold
 from bubblescope.report.quantities import Unit, duration, percent, share
@@ -109,7 +110,7 @@ def page(analysis: Analysis, source: str, origin_ns: int | None = None, shows: s
         requests(analysis, origin),
         _stragglers(analysis),
         layer_by_layer(analysis),
-        _findings(analysis),
+        findings(analysis),
         caveats(analysis),
     )
     return Page(
@@ -235,18 +236,6 @@ def _stragglers(analysis: Analysis) -> Section | None:
     shown = sorted(analysis.stragglers, key=lambda each: -each.excess_ns)
     lines = (Line(f"{sentence_case(visible(each.text))} (+{duration(each.excess_ns)})") for each in shown)
     return _listed("Slower than their peers", lines)
-
-
-def _findings(analysis: Analysis) -> Section | None:
-    shown = sorted(analysis.findings, key=lambda each: -each.ns)
-    lines = (
-        Line(
-            f"{sentence_case(visible(each.text))} ({duration(each.ns)})",
-            None if each.flag is None else visible(each.flag),
-        )
-        for each in shown
-    )
-    return _listed("Worth knowing", lines)
 
 
 def _listed(title: str, lines: Iterable[Line]) -> Section | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bubblescope.analyzers.results import Analysis, Stage
+from bubblescope.report.findings import cure_by_flag
 from bubblescope.report.losses import WORTH_NAMING, losses, untold
 from bubblescope.report.quantities import percent, share
 from bubblescope.report.split import cure, is_balanced
@@ -26,6 +27,9 @@ def verdict(analysis: Analysis) -> Verdict:
     if unjudged is not None:
         return Verdict("none", unjudged)
     said, odd = _said(analysis), unlike(analysis)
+    by_flag = cure_by_flag(analysis)
+    if by_flag is not None:
+        said = f"{by_flag} {said}".rstrip()
     if odd is not None:
         said = f"{said} {odd}".lstrip()
     if not said:

@@ -1,0 +1,58 @@
+"""Which findings are said, in what order, and how loud."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bubblescope.analyzers.results import Analysis, Finding, Recommendation
+from bubblescope.report.findings import cure_by_flag, findings
+from bubblescope.report.verdict import verdict
+from tests.report.analyses import MS, analysis
+
+DRAIN = Finding("graph-reuse-drain", 50 * MS, None, "graphs are reused", "LLAMA_GRAPH_REUSE_DISABLE=1", 0.25)
+EMBEDDING = Finding("cpu-embedding", 4 * MS, 0, "the CPU embeds")
+COPIES = Finding("input-copies", 300_000, None, "inputs are copied")
+
+
+def found(*each: Finding, **changes: Any) -> Analysis:
+    """A prompt takes 200 ms."""
+    advice = Recommendation(None, "balanced within error", makespan_ns=200 * MS)
+    stages = [[("compute", 100)], [("compute", 100)]]
+    return analysis(stages, findings=each, recommendation=advice, **changes)
+
+
+def lines(built: Analysis) -> list[tuple[str, str | None]]:
+    section = findings(built)
+    return [] if section is None else [(line.text, line.code) for line in section.lines]
+
+
+def test_the_largest_stands_first_with_what_there_is_to_gain() -> None:
+    assert lines(found(EMBEDDING, DRAIN)) == [
+        ("Graphs are reused (50.0 ms, 25 % to gain)", "LLAMA_GRAPH_REUSE_DISABLE=1"),
+        ("The CPU embeds (4.00 ms)", None),
+    ]
+
+
+def test_what_costs_less_than_a_hundredth_of_a_prompt_shares_one_line() -> None:
+    assert lines(found(EMBEDDING, COPIES))[1:] == [
+        ("1 cost less than 1.0 % of a prompt each: input-copies 300 µs", None)
+    ]
+
+
+def test_the_split_is_left_to_the_advice() -> None:
+    assert findings(found(Finding("layer-split", 90 * MS, None, "5,3 would save", "-ts 5/4", 0.3))) is None
+
+
+def test_the_verdict_begins_with_what_a_flag_gains() -> None:
+    told = verdict(found(EMBEDDING, DRAIN))
+    assert told.tone == "bad"
+    assert told.text == (
+        "Graphs are reused: LLAMA_GRAPH_REUSE_DISABLE=1, 25 % of a prompt's prefill to gain."
+    )
+
+
+def test_a_flag_that_gains_little_or_nothing_known_is_not_in_the_verdict() -> None:
+    small = Finding("small-ubatch", 8 * MS, None, "ubatches are small", "-ub 512", 0.04)
+    unknown = Finding("kv-cache-on-cpu", 80 * MS, None, "the KV cache is on the CPU", "remove -nkvo")
+    assert cure_by_flag(found(small, unknown, EMBEDDING)) is None
+    assert verdict(found(small)).tone == "good"
