@@ -9,6 +9,9 @@ import pandas as pd
 from bubblescope.analyzers.results import LAYER_TIMES
 from bubblescope.trace import frames
 
+#: Layers of a stage whose times differ by less than this factor are alike.
+_ALIKE = 2.0
+
 
 def layer_times(spans: pd.DataFrame, leaders: Sequence[int], window: tuple[int, int]) -> pd.DataFrame:
     """The layers (or their attention) of every stage's leading device, in the prefill of the window.
@@ -40,3 +43,10 @@ def layer_times(spans: pd.DataFrame, leaders: Sequence[int], window: tuple[int, 
         .reset_index()
     )
     return frames.checked(LAYER_TIMES, found.assign(median_ns=found["median_ns"].astype("int64")))
+
+
+def unlike_layers(times: pd.DataFrame) -> list[int]:
+    """The stages with a layer that takes far longer than another of them; times: schema LAYER_TIMES."""
+    medians = times.loc[times["part"] == "layer"].groupby("stage")["median_ns"].agg(["min", "max"])
+    stages: list[int] = medians.index[medians["max"] >= _ALIKE * medians["min"]].tolist()
+    return stages

@@ -15,6 +15,7 @@ from bubblescope.analyzers.advice.partition import Split, allowed_ranges, best_s
 from bubblescope.analyzers.advice.prompts import Prefill, Prompt, prefill
 from bubblescope.analyzers.advice.schedule import Schedule, schedule
 from bubblescope.analyzers.advice.simulator import Simulation, simulate
+from bubblescope.analyzers.layer_times import unlike_layers
 from bubblescope.analyzers.results import Analysis, Recommendation
 
 #: A simulator that is further off on what was recorded predicts nothing.
@@ -201,6 +202,12 @@ def _remarks(analysis: Analysis, case: _Case, split: Split) -> list[str]:
         remarks.append(
             f"a waiting device clocks higher: the layers of stage {', '.join(map(str, cooler))} are counted "
             f"as on a busier device of the same type, up to {more} slower than recorded"
+        )
+    unlike = unlike_layers(analysis.layer_times)
+    if unlike:
+        remarks.append(
+            f"layers are taken to be alike, and those of stage {', '.join(map(str, unlike))} are not: "
+            "which of them move counts, too"
         )
     if not split.proven:
         remarks.append("there are too many splits to try them all: a still better one may exist")

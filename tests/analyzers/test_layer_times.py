@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pandas as pd
+
 from bubblescope.analyzers.advice.occupancy import occupancy
+from bubblescope.analyzers.advice.recommend import recommend
 from bubblescope.analyzers.analysis import analyze
-from bubblescope.analyzers.layer_times import layer_times
+from bubblescope.analyzers.layer_times import layer_times, unlike_layers
+from bubblescope.analyzers.results import LAYER_TIMES
 from bubblescope.trace.frames import SPANS, table
 from bubblescope.trace.model import Device, Run, Trace
+from tests.analyzers.advice.recordings import Model, chunks, played, recorded
 
 #: stage, kind, microbatch, phase, first layer, layer after the last, begin, end
 Row = tuple[int, str, int, str, int, int, int, int]
@@ -75,6 +80,32 @@ def test_the_cost_of_layers_is_theirs_and_not_that_of_what_is_done_around_them()
     # of which one layer is missing, as a whole.
     assert work.layers_ns.tolist() == [[85, 85, 10], [80, 80, 0]]
     assert work.ends_ns.tolist() == [[15, 15, 0], [0, 0, 0]]
+
+
+def of_layers(*medians_ns: int) -> pd.DataFrame:
+    """Layers of stage 0 with these medians, and of stage 1 all alike."""
+    count = len(medians_ns)
+    columns = {
+        "stage": [0] * count + [1] * count, "layer": list(range(2 * count)), "part": ["layer"] * 2 * count,
+        "microbatches": [1] * 2 * count, "ns": [*medians_ns, *[5] * count],
+        "median_ns": [*medians_ns, *[5] * count],
+    }  # fmt: skip
+    return table(LAYER_TIMES, columns)
+
+
+def test_layers_are_unlike_if_one_takes_twice_as_long_as_another_of_its_stage() -> None:
+    assert unlike_layers(of_layers(10, 19)) == []
+    assert unlike_layers(of_layers(10, 12, 20)) == [0]
+    assert unlike_layers(of_layers()) == []
+
+
+def test_advice_that_takes_unlike_layers_for_alike_says_so() -> None:
+    work = [*chunks(8000, 1000), *chunks(8000, 1000, at=10_000_000)]
+    analysis = analyze(recorded(played(Model(), (6, 2), work), (6, 2), work))
+    said = "layers are taken to be alike, and those of stage 0 are not: which of them move counts, too"
+    assert analysis.recommendation.partition is not None
+    assert said not in analysis.recommendation.remarks
+    assert said in recommend(replace(analysis, layer_times=of_layers(10, 30))).remarks
 
 
 def test_layers_of_other_ranks_of_a_stage_are_left_out() -> None:
