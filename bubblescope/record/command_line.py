@@ -34,13 +34,18 @@ def engine_of(command: Sequence[str]) -> str | None:
     return _engine(command, _DEEPEST)
 
 
+def is_llama_cpp(word: str) -> bool:
+    """Whether a word is the path of a program of llama.cpp."""
+    return _LLAMACPP.fullmatch(os.path.basename(word)) is not None
+
+
 def _engine(words: Sequence[str], depth: int) -> str | None:
     if not words or depth == 0:
         return None
     program, rest = os.path.basename(words[0]), words[1:]
     if program in _PACKAGES:
         return _PACKAGES[program]
-    if _LLAMACPP.fullmatch(program):
+    if is_llama_cpp(program):
         return "llama.cpp"
     if program in _WRAPPERS:
         return _engine(_wrapped(rest, _WRAPPERS[program]), depth - 1)

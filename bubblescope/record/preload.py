@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from bubblescope.native.build import BuildError, build
 from bubblescope.native.libraries import LIBRARIES
 from bubblescope.record.command_line import engine_of
+from bubblescope.record.linkage import with_ggml_inside
 
 VARIABLE = "LD_PRELOAD"
 #: What the loader takes as the end of a path.
@@ -32,6 +33,12 @@ def preload(command: Sequence[str], before: Mapping[str, str]) -> Preload:
     """
     if engine_of(command) != "llama.cpp":
         return Preload()
+    inside = with_ggml_inside(command, before.get("PATH"))
+    if inside is not None:
+        return Preload(
+            why_not=f"{inside} has ggml linked into it, where nothing can be seen of it: record one that "
+            "was built with shared libraries (BUILD_SHARED_LIBS=ON)"
+        )
     try:
         library = str(build(LIBRARIES["ggml"], before))
     except BuildError as error:

@@ -1,0 +1,85 @@
+"""llama.cpp is given the library that records it, and only where that can be of use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bubblescope.record.preload import VARIABLE, preload
+
+#: Programs that ggml is linked into, beside them, or not at all.
+_SOURCE = 'extern int printf(const char *, ...); int main(void) {{ return printf("{text}") < 0; }}\n'
+
+
+def program(folder: Path, name: str, text: str = "", *options: str) -> Path:
+    source = folder / "program.c"
+    source.write_text(_SOURCE.format(text=text))
+    subprocess.run(["cc", str(source), "-o", str(folder / name), *options], check=True)
+    return folder / name
+
+
+def variables(**more: str) -> dict[str, str]:
+    return {**{name: value for name, value in os.environ.items() if name != VARIABLE}, **more}
+
+
+def test_a_program_of_llama_cpp_loads_the_library_before_what_its_user_preloads(tmp_path: Path) -> None:
+    server = program(tmp_path, "llama-server")
+    ours, theirs = (
+        preload([str(server)], variables(LD_PRELOAD="/lib/theirs.so")).environment[VARIABLE].split(":")
+    )
+    assert Path(ours).name.startswith("bubblescope-ggml-")
+    assert theirs == "/lib/theirs.so"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "llama-bench -m x.gguf",
+        "env A=1 timeout 5 llama-cli",
+        "python -m llama_cpp.server",
+        "ggml-rpc-server -p 1",
+    ],
+)
+def test_it_is_known_behind_wrappers_and_in_python(command: str) -> None:
+    assert VARIABLE in preload(command.split(), variables()).environment
+
+
+def test_another_engine_loads_nothing() -> None:
+    found = preload(["vllm", "serve", "MODEL"], variables())
+    assert (found.environment, found.why_not) == ({}, "")
+
+
+@pytest.mark.parametrize("options", [(), ("-static",), ("-s",)], ids=["plain", "static", "stripped"])
+def test_a_program_with_ggml_inside_is_told_to_be_beyond_reach(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    server = program(tmp_path, "llama-server", "ggml/src/ggml-backend.cpp", *options)
+    for command in ([str(server)], ["sh", "-c", f"exec {server} -m x.gguf"]):
+        found = preload(command, variables())
+        assert found.environment == {}
+        assert found.why_not.startswith(f"{server} has ggml linked into it")
+
+
+def test_a_program_with_ggml_beside_it_is_not(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.c"
+    empty.write_text("int ggml_backend(void) { return 0; }\n")
+    library = tmp_path / "libggml-base.so"
+    subprocess.run(
+        ["cc", "-shared", "-Wl,-soname,libggml-base.so", str(empty), "-o", str(library)], check=True
+    )
+    server = program(tmp_path, "llama-server", "ggml-backend", "-Wl,--no-as-needed", str(library))
+    assert preload([str(server)], variables()).why_not == ""
+
+
+def test_without_a_compiler_it_is_said(tmp_path: Path) -> None:
+    found = preload(["llama-server"], variables(PATH=str(tmp_path), CC="", XDG_CACHE_HOME=str(tmp_path)))
+    assert found.environment == {}
+    assert found.why_not.startswith("cannot build the ggml library, so what llama.cpp does is not recorded:")
+
+
+def test_a_cache_that_the_loader_cannot_name_is_said(tmp_path: Path) -> None:
+    found = preload(["llama-server"], variables(XDG_CACHE_HOME=str(tmp_path / "with space")))
+    assert "set XDG_CACHE_HOME to a path without spaces" in found.why_not
