@@ -2,7 +2,8 @@
 
 Copied beside metadata that makes vLLM load it; it runs in vLLM's processes.
 
-TAMPER_SLEEPS: `module:Class.method=milliseconds`, comma separated.
+TAMPER_SLEEPS: `module:Class.method=milliseconds@request@stage`, comma separated: the function sleeps for
+so long while it works for a request with that in its name; on one stage only, if one is given.
 """
 
 import functools
@@ -18,10 +19,45 @@ def register() -> None:
         return
     sys._tampered = os.getpid()  # type: ignore[attr-defined]
     after_import({"vllm.v1.worker.cpu_model_runner": _allocate_what_the_warm_up_would})
+    after_import(
+        {"vllm.v1.core.sched.scheduler": _look_at_schedules, "vllm.v1.worker.gpu_worker": _look_at_steps}
+    )
     for sleep in filter(None, os.environ.get("TAMPER_SLEEPS", "").split(",")):
-        target, _, milliseconds = sleep.partition("=")
+        target, _, how = sleep.partition("=")
         module, _, method = target.partition(":")
-        after_import({module: functools.partial(_slow, method=method, seconds=float(milliseconds) / 1e3)})
+        milliseconds, request, *stage = how.split("@")
+        slow = functools.partial(
+            _slow, method=method, seconds=float(milliseconds) / 1e3, request=request, stage=stage
+        )
+        after_import({module: slow})
+
+
+#: Names of the requests that this process works for.
+_requests: list[str] = []
+
+
+def _look_at_schedules(module):  # type: ignore[no-untyped-def]
+    _before(module.Scheduler, "schedule", lambda scheduler, *_: scheduler.requests)
+
+
+def _look_at_steps(module):  # type: ignore[no-untyped-def]
+    _before(module.Worker, "execute_model", lambda worker, step, *_: step.num_scheduled_tokens)
+
+
+def _before(owner, name, requests):  # type: ignore[no-untyped-def]
+    function = getattr(owner, name)
+
+    def looked_at(*args, **kwargs):  # type: ignore[no-untyped-def]
+        _requests[:] = requests(*args)
+        return function(*args, **kwargs)
+
+    setattr(owner, name, looked_at)
+
+
+def _is_on(stage):  # type: ignore[no-untyped-def]
+    from vllm.distributed.parallel_state import get_pp_group
+
+    return not stage or get_pp_group().rank_in_group == int(stage[0])
 
 
 def _allocate_what_the_warm_up_would(module):  # type: ignore[no-untyped-def]
@@ -40,12 +76,13 @@ def _allocate_what_the_warm_up_would(module):  # type: ignore[no-untyped-def]
     module.CPUModelRunner.load_model = load_model
 
 
-def _slow(module, method, seconds):  # type: ignore[no-untyped-def]
+def _slow(module, method, seconds, request, stage):  # type: ignore[no-untyped-def]
     owner, name = functools.reduce(getattr, method.split(".")[:-1], module), method.split(".")[-1]
     function = getattr(owner, name)
 
     def slow(*args, **kwargs):  # type: ignore[no-untyped-def]
-        time.sleep(seconds)
+        if any(request in name for name in _requests) and _is_on(stage):
+            time.sleep(seconds)
         return function(*args, **kwargs)
 
     setattr(owner, name, slow)
