@@ -47,6 +47,7 @@ struct buffer {
 
 static struct {
     struct cupti cupti;
+    void *subscriber;
     int (*driver_get_version)(int *version);
     pid_t process; /* a forked child has no CUDA, and must leave its parent's alone */
     atomic_bool active;
@@ -244,13 +245,20 @@ static void called(void *data, int domain, uint32_t call, const void *about) {
         position.correlation = at->correlation;
 }
 
+/* Not before somebody asks: every launch is a little dearer from then on. */
+static void watch_calls(void) {
+    self.cupti.enable_callback(1, self.subscriber, DOMAIN_DRIVER, CALL_DRIVER_GET_VERSION);
+}
+
 /* How far this process is with calling CUDA: what it launches from now on has a correlation id that is
  * greater. 0 where its devices are not recorded.
  *
  * CUPTI tells the number of a call only in a callback, so a call that costs next to nothing is made. */
 __attribute__((visibility("default"))) uint32_t bubblescope_position(void) {
+    static pthread_once_t watched = PTHREAD_ONCE_INIT;
     if (!running())
         return 0;
+    pthread_once(&watched, watch_calls);
     int version;
     position.asking = true;
     position.correlation = 0;
@@ -272,16 +280,13 @@ static const char *begin(uint32_t *version) {
         return why_not;
     const struct cupti *cupti = &self.cupti;
     cupti->get_version(version);
-    void *subscriber;
-    int result = cupti->subscribe(&subscriber, called, NULL);
+    int result = cupti->subscribe(&self.subscriber, called, NULL);
     if (result == CUPTI_MULTIPLE_SUBSCRIBERS)
         return "another profiler holds CUPTI";
     uint8_t yes = 1;
     size_t size = sizeof yes;
     cupti->set_attribute(ATTRIBUTE_ZEROED_BUFFERS, &size, &yes);
     static const int kinds[] = {ACTIVITY_KERNEL, ACTIVITY_COPY, ACTIVITY_COPY_PEER, ACTIVITY_MEMSET};
-    if (result == CUPTI_SUCCESS)
-        result = cupti->enable_callback(1, subscriber, DOMAIN_DRIVER, CALL_DRIVER_GET_VERSION);
     if (result == CUPTI_SUCCESS)
         result = cupti->register_timestamp_callback(now);
     if (result == CUPTI_SUCCESS)

@@ -18,7 +18,8 @@ from tests.collectors.programs import COLLECTORS
 
 _HERE = Path(__file__).parent
 _STRICT = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
-_PRELUDE = """
+#: The program has `kernel`, `position` and `recorder`; its arguments are a folder of stubs and the injection.
+PRELUDE = """
 import ctypes, os, signal, sys, time
 folder, injection = sys.argv[1:3]
 cuda = ctypes.CDLL(folder + "/libcuda.so.1")
@@ -75,7 +76,7 @@ def run(stubs: Stubs, spool: Path, code: str, **environment: str) -> subprocess.
     program = [
         sys.executable,
         "-c",
-        _PRELUDE + textwrap.dedent(code),
+        PRELUDE + textwrap.dedent(code),
         str(stubs.folder),
         str(stubs.injection),
     ]
