@@ -16,6 +16,7 @@ from bubblescope.analyzers.results import (
     Stage,
     Straggler,
 )
+from bubblescope.report.counters import extents
 from bubblescope.report.failure import explanation
 from bubblescope.trace.model import Lost
 
@@ -69,6 +70,7 @@ def _device(analysis: Analysis, found: DeviceStates) -> dict[str, Any]:
         "device": device.name,
         "stage": found.stage,
         "states_ns": dict(found.states_ns),
+        **({"counters": sampled} if (sampled := extents(analysis, found.device)) else {}),
     }
 
 

@@ -13,6 +13,7 @@ from bubblescope.analyzers.results import Analysis
 from bubblescope.report.advice import ADVICE
 from bubblescope.report.html.advice import before_after
 from bubblescope.report.html.blame import blame_matrix
+from bubblescope.report.html.counters import counter_strips
 from bubblescope.report.html.detail import levels
 from bubblescope.report.html.element import Html, element, joined
 from bubblescope.report.html.figures import concurrency_bar, request_bars, state_bars
@@ -53,11 +54,13 @@ def to_html(analysis: Analysis, page: Page) -> bytes:
     drawn = not cut.table.empty
     numbered = bool((cut.table["microbatch"] != UNKNOWN).any())
     timeline = timeline_section(analysis, page, shown, numbered, detail[0].cell_ns)
+    strips = counter_strips(analysis, shown)
+    over_time = [each for each in (timeline if drawn else None, strips) if each is not None]
     body = element(
         "body",
         Html(_own("patterns.svg")),
         element("header", *_header(page)),
-        element("main", _verdict(page), *((timeline,) if drawn else ()), *_sections(analysis, page)),
+        element("main", _verdict(page), *over_time, *_sections(analysis, page)),
         element("footer", f"Bubblescope {__version__}. The timeline is drawn by plotly.js (MIT license)."),
         element(
             "script",
