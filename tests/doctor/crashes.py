@@ -212,6 +212,12 @@ RAISED: list[tuple[str, str]] = [
         "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot folder "
         "for the specified revision on the local disk and outgoing traffic has been disabled.",
     ),
+    # Seen with llama.cpp b11434.
+    (
+        "no-such-model",
+        "gguf_init_from_file: failed to open GGUF file 'nowhere.gguf' (No such file or directory)\n"
+        "llama_model_load: error loading model: llama_model_loader: failed to load model from nowhere.gguf",
+    ),
     (
         "unknown-architecture",
         "Value error, Model architectures ['NoSuchForCausalLM'] are not supported for now. Supported",

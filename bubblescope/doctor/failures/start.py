@@ -42,6 +42,15 @@ START = (
         whole=True,
     ),
     failure(
+        "no-such-model",
+        r"failed to open GGUF file '(?P<file>[^'\n]{1,200})' \((?P<cause>[^)\n]{1,80})\)",
+        "llama.cpp could not open the model {file}",
+        "{cause}",
+        "name a GGUF file that can be read",
+        "seen with llama.cpp b11434",
+        whole=True,
+    ),
+    failure(
         "unknown-architecture",
         r"Model architectures (?P<names>\[[^\]\n]{1,80}\]) are not supported for now",
         "vLLM does not know this kind of model",

@@ -3,19 +3,13 @@
 #define _GNU_SOURCE
 #include "ggml/facts.h"
 #include "ggml/forward.h"
-#include "ggml/symbols.h"
+#include "ggml/last_words.h"
+#include "ggml/stand_in.h"
 #include "ggml/tables.h"
 #include "ggml/ubatch.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define OURS __attribute__((visibility("default")))
-/* The function that ours stands in for, found when it is first needed. */
-#define REAL(name) \
-    static __typeof__(name) *real; \
-    if (real == NULL) \
-        *(void **)(void *)&real = symbol_find(#name)
 
 static bool records;
 static int64_t steps;
@@ -28,6 +22,8 @@ static _Thread_local int sampling;
 
 __attribute__((constructor)) static void start(void) {
     records = spool_start();
+    if (records)
+        last_words_keep();
 }
 
 /* Passed on as it is. A struct by value lies on the stack, and the callee reads only what is its own. */

@@ -1,0 +1,95 @@
+/* The last errors of ggml and llama.cpp, kept in case the process dies of them. What prints them still does. */
+#include "ggml/last_words.h"
+#include "ggml/json.h"
+#include "ggml/stand_in.h"
+#include "spool.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of one process so many of the first errors are kept, and of the last; after a burst one a second. */
+enum { MOST_FIRST = 8, MOST_LAST = 8, BURST = 32, LONGEST = 4000, ERROR_LEVEL = 4 };
+static const int64_t PAUSE_NS = 1000000000;
+
+static bool keeps;
+
+void last_words_keep(void) {
+    keeps = true;
+}
+
+typedef void (*log_function)(int level, const char *text, void *data);
+
+static void tell(const char *text) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int64_t told, next_ns;
+    static struct json json;
+    if (!keeps || pthread_mutex_trylock(&lock) != 0) /* nobody waits for this */
+        return;
+    if (told < BURST || spool_now() >= next_ns) {
+        char name[64];
+        int number = (int)(told < MOST_FIRST ? told : MOST_FIRST + told % MOST_LAST);
+        snprintf(name, sizeof name, "last_words:%d:ggml:%d", (int)getpid(), number);
+        size_t length = strlen(text);
+        json = json_begin(0);
+        json_add_text(&json, length > LONGEST ? text + length - LONGEST : text);
+        spool_fact(name, json_end(&json));
+        told++;
+        next_ns = spool_now() + PAUSE_NS;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static struct logger {
+    log_function function;
+    void *data;
+} of_ggml, of_llama;
+
+static void log_and_tell(int level, const char *text, void *data) {
+    const struct logger *logger = data;
+    if (level == ERROR_LEVEL && text != NULL && text[0] != 0)
+        tell(text);
+    logger->function(level, text, logger->data);
+}
+
+/* llama.cpp passes on to ggml what it is given itself; without a function both print on their own. */
+static bool listens(struct logger *logger, log_function function, void *data) {
+    if (function == NULL || function == log_and_tell)
+        return false;
+    *logger = (struct logger){function, data};
+    return true;
+}
+
+OURS void ggml_log_set(log_function function, void *data);
+OURS void ggml_log_set(log_function function, void *data) {
+    REAL(ggml_log_set);
+    if (listens(&of_ggml, function, data))
+        real(log_and_tell, &of_ggml);
+    else
+        real(function, data);
+}
+
+OURS void llama_log_set(log_function function, void *data);
+OURS void llama_log_set(log_function function, void *data) {
+    REAL(llama_log_set);
+    if (listens(&of_llama, function, data))
+        real(log_and_tell, &of_llama);
+    else
+        real(function, data);
+}
+
+OURS __attribute__((noreturn)) void ggml_abort(const char *file, int line, const char *format, ...);
+OURS __attribute__((noreturn)) void ggml_abort(const char *file, int line, const char *format, ...) {
+    REAL(ggml_abort);
+    char message[LONGEST], where[LONGEST + 512];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(message, sizeof message, format, values);
+    va_end(values);
+    snprintf(where, sizeof where, "%.400s:%d: %s", file, line, message);
+    tell(where);
+    real(file, line, "%s", message);
+    __builtin_unreachable();
+}
