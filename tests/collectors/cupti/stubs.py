@@ -22,6 +22,7 @@ _STRICT = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-sh
 PRELUDE = """
 import ctypes, os, signal, sys, time
 folder, injection = sys.argv[1:3]
+injection = os.environ.get("CUDA_INJECTION64_PATH") or injection
 cuda = ctypes.CDLL(folder + "/libcuda.so.1")
 cupti = ctypes.CDLL([folder + "/" + name for name in os.listdir(folder) if "cupti" in name][0])
 U32, U64 = ctypes.c_uint32, ctypes.c_uint64
