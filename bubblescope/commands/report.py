@@ -44,7 +44,8 @@ def report(
     """Say why prefill is slow: which stage waits, for whom, for how long.
 
     TRACE is a recording, or a folder with one file per rank. Reads torch profiler (Kineto) traces
-    of vLLM and SGLang, plain Chrome traces, and bubblescope's own files, also gzipped.
+    of vLLM and SGLang, plain Chrome traces, and bubblescope's own files, also gzipped, and SQLite
+    exports of Nsight Systems.
     """
     from bubblescope.trace.whole_file import refuse_to_overwrite
 
