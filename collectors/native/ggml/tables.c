@@ -1,5 +1,6 @@
 #include "ggml/tables.h"
 #include "ggml/forward.h"
+#include "ggml/launches.h"
 #include "ggml/marks.h"
 #include "ggml/rpc_server.h"
 #include "ggml/ubatch.h"
@@ -76,7 +77,9 @@ static int compute_on_stage(struct device *device, ggml_object backend, ggml_obj
     span.begin_ns = spool_now();
     struct spool_place place = spool_open_span(&span);
     struct mark *begin = marked ? mark_here(device, backend) : NULL;
+    uint32_t before = launches_begin(&span, device->position);
     int status = device->real.compute(backend, graph);
+    launches_end(&span, before);
     if (marked) {
         span_between(device, begin, mark_here(device, backend), &span, place);
     } else {

@@ -14,6 +14,7 @@ import pytest
 from bubblescope.native.build import build
 from bubblescope.native.libraries import LIBRARIES
 from bubblescope.record.assemble import traces_of
+from bubblescope.record.spool import read_spool
 from bubblescope.trace.model import Trace
 from tests.collectors.ggml.running import (
     Programs,
@@ -194,6 +195,34 @@ def test_a_library_loaded_into_python_is_recorded(programs: Programs, tmp_path: 
     (trace,) = traces_of(str(tmp_path))
     assert len(of_kind(trace, "forward")) == 15
     assert trace.run.partition == (3, 3, 2)
+
+
+def test_tools_that_see_kernels_are_told_which_split_launches_them(
+    programs: Programs, tmp_path: Path
+) -> None:
+    # GIVEN a tool that knows NVTX, and the library that records kernels, both of them fakes
+    fake, log, spool = tmp_path / "libnvToolsExt.so.1", tmp_path / "log", tmp_path / "spool"
+    source = Path(__file__).with_name("fake_tools.c")
+    subprocess.run(["cc", "-fPIC", "-shared", str(source), "-o", str(fake)], check=True)
+    spool.mkdir()
+    variables = {
+        "LD_PRELOAD": f"{build(LIBRARIES['ggml'])}:{fake}", "LD_LIBRARY_PATH": tmp_path,
+        "BUBBLESCOPE_KERNELS": fake, "NVTX_INJECTION64_PATH": "tool.so", "FAKE_TOOLS_LOG": log,
+    }  # fmt: skip
+    recorded(programs, spool, *arguments(programs, tokens=256), **variables)
+    domain, *lines = log.read_text().splitlines()
+    assert domain == "domain bubblescope"
+    # THEN each split is a range by the name that a reader knows, with nothing else inside
+    assert lines[:2] == [
+        "push forward stage=0 rank=0 layers=0-3 phase=prefill step=0 microbatch=0 tokens=256 prefix=0", "pop "
+    ]  # fmt: skip
+    assert [line.split()[0] for line in lines] == ["push", "pop"] * 6
+    # AND the kernels between two positions are told to be its own
+    ((process,), _) = read_spool(str(spool))
+    fields = ["microbatch", "stage", "after", "before"]
+    assert process.launches[fields].tolist() == [
+        (m, s, 2 * (3 * m + s) + 1, 2 * (3 * m + s) + 2) for m in (0, 1) for s in (0, 1, 2)
+    ]
 
 
 def test_nothing_is_written_without_a_recording(programs: Programs, tmp_path: Path) -> None:

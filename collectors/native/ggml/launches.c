@@ -1,0 +1,92 @@
+#define _GNU_SOURCE
+#include "ggml/launches.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Which work on devices a span launched. */
+struct launches_slot {
+    int64_t step, microbatch;
+    uint32_t before, after;
+    uint16_t stage;
+    int16_t peer, layer_begin, layer_end;
+    uint8_t kind, unused[31];
+};
+_Static_assert(sizeof(struct launches_slot) == SPOOL_SLOT, "slot");
+
+/* What NVTX takes: its version and size, and a message in ASCII. */
+struct nvtx_event {
+    uint16_t version, size;
+    uint32_t category;
+    int32_t color_type;
+    uint32_t color;
+    int32_t payload_type, reserved;
+    uint64_t payload;
+    int32_t message_type;
+    const char *message;
+};
+enum { NVTX_VERSION = 2, NVTX_ASCII = 1 };
+
+static struct {
+    uint32_t (*position)(void);
+    void *domain;
+    void *(*create_domain)(const char *name);
+    int (*push)(void *domain, const struct nvtx_event *event);
+    int (*pop)(void *domain);
+} tools;
+
+static void find(void *library, const char *name, void *function) {
+    void *found = library != NULL ? dlsym(library, name) : NULL;
+    memcpy(function, &found, sizeof found);
+}
+
+/* NVTX calls what a tool has named in the environment; without one its ranges are for nobody. */
+static void find_tools(void) {
+    const char *kernels = getenv("BUBBLESCOPE_KERNELS");
+    if (kernels != NULL)
+        find(dlopen(kernels, RTLD_LAZY | RTLD_NOLOAD), "bubblescope_position", &tools.position);
+    if (getenv("NVTX_INJECTION64_PATH") == NULL)
+        return;
+    void *nvtx = dlopen("libnvToolsExt.so.1", RTLD_LAZY);
+    find(nvtx, "nvtxDomainCreateA", &tools.create_domain);
+    find(nvtx, "nvtxDomainRangePushEx", &tools.push);
+    find(nvtx, "nvtxDomainRangePop", &tools.pop);
+    if (tools.create_domain != NULL && tools.push != NULL && tools.pop != NULL)
+        tools.domain = tools.create_domain("bubblescope");
+}
+
+/* The name by which a reader of other tools' traces finds the span again. */
+static void name(const struct spool_span *span, int position, char *into, size_t size) {
+    static const char *const phases[] = {" phase=prefill", " phase=decode", " phase=mixed", ""};
+    snprintf(into, size, "forward stage=%d rank=%d layers=%d-%d%s step=%lld microbatch=%lld tokens=%d prefix=%d",
+             position, position, span->layer_begin, span->layer_end, phases[span->phase], (long long)span->step,
+             (long long)span->microbatch, span->tokens, span->prefix);
+}
+
+uint32_t launches_begin(const struct spool_span *span, int position) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_tools);
+    if (tools.domain != NULL) {
+        char text[256];
+        struct nvtx_event event = {
+            .version = NVTX_VERSION, .size = sizeof event, .message_type = NVTX_ASCII, .message = text};
+        name(span, position, text, sizeof text);
+        tools.push(tools.domain, &event);
+    }
+    return tools.position != NULL ? tools.position() : 0;
+}
+
+void launches_end(const struct spool_span *span, uint32_t before) {
+    if (tools.position != NULL && before != 0) {
+        struct launches_slot slot = {
+            .step = span->step, .microbatch = span->microbatch, .before = before, .after = tools.position(),
+            .stage = span->stage, .peer = span->peer, .layer_begin = span->layer_begin,
+            .layer_end = span->layer_end, .kind = span->kind};
+        spool_put(SPOOL_LAUNCHES, &slot, NULL, 0);
+    }
+    if (tools.domain != NULL)
+        tools.pop(tools.domain);
+}
