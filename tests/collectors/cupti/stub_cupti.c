@@ -72,6 +72,17 @@ static void add(const void *record, uint32_t kind) {
     used += size_of(kind);
 }
 
+/* Names outlive who told them, and are told by one pointer each. */
+static const char *kept(const char *name) {
+    static char *names[256];
+    int i = 0;
+    while (names[i] != NULL && strcmp(names[i], name) != 0)
+        i++;
+    if (names[i] == NULL)
+        names[i] = strdup(name);
+    return names[i];
+}
+
 #define SET(offset, type, value) (*(type *)(void *)(record + (offset)) = (value))
 
 /* What a test makes happen: a kernel, with an end of 0 for one that has not ended. */
@@ -82,7 +93,7 @@ uint32_t stub_kernel(const char *name, uint32_t device, uint32_t stream, uint64_
     uint32_t number = of_launch ? of_launch : __atomic_add_fetch(&correlation, 1, __ATOMIC_SEQ_CST);
     SET(0, uint32_t, 10), SET(16, uint64_t, begin), SET(24, uint64_t, end), SET(40, uint32_t, device);
     SET(44, uint32_t, 1), SET(48, uint32_t, stream), SET(92, uint32_t, number), SET(156, uint32_t, graph);
-    SET(104, const char *, name);
+    SET(104, const char *, kept(name));
     if (end == 0)
         unfinished[unfinished_count++] = number;
     add(record, 10);
