@@ -10,6 +10,7 @@ from bubblescope.doctor.invocation import NAMES, Invocation
 from bubblescope.doctor.judgement import Judgement, judge, worst
 from bubblescope.doctor.launch import mixed_rig, needs_gguf, remarks
 from bubblescope.doctor.model_facts import ModelFacts
+from bubblescope.doctor.placement import used_cards
 from bubblescope.doctor.remark import Remark
 from bubblescope.doctor.rig import Part
 from bubblescope.doctor.rules import NEWEST
@@ -55,15 +56,16 @@ def examine(
     command: Invocation | None = None,
     problem: Remark | None = None,
 ) -> Examination:
-    """Judge capability, and with a command the launch too.
+    """Judge capability, and with a command the launch too: then of the cards that it uses.
 
     problem: what already speaks against the launch, such as a model that does not exist.
     """
     taken = version or NEWEST[engine]
     number = parse_version(taken)
-    devices = judge(engine, taken, model, rig, command.kernels() if command else None)
+    used = used_cards(command, rig)
+    devices = judge(engine, taken, model, used, command.kernels() if command else None)
     found = [problem] if problem else []
-    mixed = mixed_rig(engine, rig, [device.verdict for device in devices])
+    mixed = mixed_rig(engine, used, [device.verdict for device in devices])
     found += [mixed] if mixed else []
     found += needs_gguf(engine, model, command)
     found += remarks(command, number, model, rig) if command else []

@@ -24,7 +24,7 @@ def placed(
         return
     stages, tensor, replicas = command.count("pipeline"), command.count("tensor"), _replicas(command)
     devices = spread(rig)
-    used = stages * tensor * replicas
+    used = _ranks(command)
     shape = f"{counted(stages, 'stage')} of {counted(tensor, 'rank')}"
     shape += f", {replicas} times," if replicas > 1 else ""
     if used > len(devices):
@@ -43,6 +43,17 @@ def placed(
         return
     yield from _triton_trap(command, version, partition)
     yield from _memory(command, version, model, devices, partition)
+
+
+def used_cards(command: Invocation | None, rig: Sequence[Part]) -> tuple[Part, ...]:
+    """The part of a rig that the command works with: the first cards, as many as it has ranks."""
+    if command is None or command.engine not in _PARTITIONS or command.is_of_several_hosts:
+        return tuple(rig)
+    return merged(spread(rig)[: _ranks(command)])
+
+
+def _ranks(command: Invocation) -> int:
+    return command.count("pipeline") * command.count("tensor") * _replicas(command)
 
 
 def _replicas(command: Invocation) -> int:

@@ -117,6 +117,18 @@ def test_cards_left_unused_are_named(line: str, version: str, text: str, way_out
     assert remark.way_out.startswith(way_out)
 
 
+def test_cards_that_the_command_does_not_use_do_not_count() -> None:
+    # GIVEN Blackwell cards first, and Ada cards that SGLang 0.5.12 would refuse
+    nvfp4 = replace(MODEL, format="nvfp4-modelopt", weights=None)
+    rig = parse_devices("RTX PRO 6000, RTX 5090 x2, RTX 4090 48GB x3")
+    used = [
+        examine("sglang", "0.5.12", nvfp4, rig, parse_command(["sglang", "serve", "--pp", stages], {}))
+        for stages in ("3", "4")
+    ]
+    assert [found.verdict for found in used] == ["native", "fails"]
+    assert [part.part.count for part in used[1].devices] == [1, 2, 1]
+
+
 def test_with_every_card_in_use_nothing_is_said() -> None:
     assert said("vllm serve m -pp 3 -tp 2", "H200 x6") == []
     # The attention of SGLang is replicated within the ranks of a stage.
