@@ -88,12 +88,14 @@ def environment(folder: Path, stages: int = 2, version: str = "", **more: str) -
     }
 
 
-def record(folder: Path, load: list[str], server: list[str], stages: int = 2, **more: str) -> Recorded:
-    """Record a server driven by a load, to its end."""
+def record(
+    folder: Path, load: list[str], server: list[str], stages: int = 2, version: str = "", **more: str
+) -> Recorded:
+    """Record a server driven by a load, to its end; `version` is that of an older vLLM."""
     trace = folder / "trace.json"
     done = subprocess.run(
         [sys.executable, "-m", "bubblescope", "record", "-o", str(trace), *load, "--", *server],
-        env=environment(folder, stages, **more), cwd=folder, stdout=subprocess.PIPE,
+        env=environment(folder, stages, version, **more), cwd=folder, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     return Recorded(done.returncode, done.stdout, trace)

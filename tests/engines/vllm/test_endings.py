@@ -28,6 +28,12 @@ pytestmark = installed
 ENDLESS = ["--prompt-tokens", "2000", "--requests", "10000"]
 
 
+def nothing_was_recorded(recording: Recorded) -> bool:
+    return not recording.file.exists() and any(
+        line.startswith("nothing was recorded: no process") for line in recording.said()
+    )
+
+
 class Serving:
     """A server that is being recorded and driven; `ended` waits for its end."""
 
@@ -90,18 +96,30 @@ def test_a_server_that_cannot_start_ends_with_its_own_status_and_words(
     server = command(tmp_path, "--enforce-eager", *options)
     recording = record(tmp_path, ["--prompt-tokens", "100"], server, VLLM_PP_LAYER_PARTITION=partition)
     assert recording.status == 1
-    assert recording.said()[-1].startswith("nothing was recorded: no process")
-    assert not recording.file.exists()
+    assert nothing_was_recorded(recording)
     assert not any("Traceback" in line for line in recording.said())
     assert nothing_is_left_running(tmp_path)
 
 
-def test_a_model_that_is_not_there_is_vllm_s_to_tell(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", ["model", "model/config.json"])
+def test_a_model_that_is_not_there_is_vllm_s_to_tell(tmp_path: Path, missing: str) -> None:
     prepare(tmp_path)
-    (tmp_path / "model" / "config.json").unlink()
+    (tmp_path / missing).rename(tmp_path / "elsewhere")
     recording = record(tmp_path, ["--prompt-tokens", "100"], command(tmp_path))
     assert recording.status == 1
-    assert recording.said()[-1].startswith("nothing was recorded: no process")
+    assert nothing_was_recorded(recording)
+    assert str(tmp_path / "model") in recording.said()[-1]
+    assert nothing_is_left_running(tmp_path)
+
+
+def test_a_server_that_is_not_ready_in_time_is_ended_with_one_line(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    server = command(tmp_path)
+    recording = record(tmp_path, ["--prompt-tokens", "100", "--ready-seconds", "2"], server)
+    assert recording.status != 0
+    address = f"http://127.0.0.1:{server[server.index('--port') + 1]}"
+    assert f"{address} was not ready within 2 s; --ready-seconds gives it longer" in recording.said()
+    assert not any("Traceback" in line for line in recording.said())
     assert nothing_is_left_running(tmp_path)
 
 

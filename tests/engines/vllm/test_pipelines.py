@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from bubblescope.analyzers.analysis import analyze
-from bubblescope.analyzers.results import WAITING_STATES, Analysis
+from bubblescope.analyzers.results import Analysis
 from tests.engines.vllm.serving import Recorded, command, installed, prepare, record
 
 pytestmark = installed
@@ -21,16 +21,19 @@ CHUNKS = [256] * 7 + [208]
 LOAD = ["--prompt-tokens", str(PROMPT), "--requests", str(REQUESTS), "--output-tokens", "2"]
 
 
-def recorded(folder: Path, partition: str, *options: str, **more: str) -> Recorded:
+LAYERS = ["--detail", "layers"]
+
+
+def recorded(folder: Path, partition: str, *options: str, detail: Sequence[str] = ()) -> Recorded:
     prepare(folder)
     stages = len(partition.split(","))
     server = command(folder, *options, stages=stages)
-    return record(folder, LOAD, server, stages, VLLM_PP_LAYER_PARTITION=partition, **more)
+    return record(folder, [*LOAD, *detail], server, stages, VLLM_PP_LAYER_PARTITION=partition)
 
 
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    return recorded(tmp_path_factory.mktemp("uneven"), "6,2")
+    return recorded(tmp_path_factory.mktemp("uneven"), "6,2", detail=LAYERS)
 
 
 @pytest.fixture(scope="module")
@@ -40,26 +43,12 @@ def even(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    return recorded(tmp_path_factory.mktemp("compiled"), "4,4", "-O1")
+    return recorded(tmp_path_factory.mktemp("compiled"), "4,4", "-O1", detail=LAYERS)
 
 
 @pytest.fixture(scope="module")
 def four_stages(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return recorded(tmp_path_factory.mktemp("four"), "2,2,2,2")
-
-
-SLEEPS_MS = {
-    "schedule": ("vllm.v1.core.sched.scheduler:Scheduler._make_cached_request_data", 40),
-    "embed": ("vllm.model_executor.models.qwen2:Qwen2Model.embed_input_ids", 30),
-    "recv": ("vllm.distributed.device_communicators.cpu_communicator:CpuCommunicator.recv_tensor_dict", 20),
-    "head": ("vllm.model_executor.models.qwen3:Qwen3ForCausalLM.compute_logits", 25),
-}
-
-
-@pytest.fixture(scope="module")
-def slowed(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    sleeps = ",".join(f"{target}={milliseconds}" for target, milliseconds in SLEEPS_MS.values())
-    return recorded(tmp_path_factory.mktemp("slowed"), "4,4", TAMPER_SLEEPS=sleeps)
 
 
 PIPELINES = {"uneven": (6, 2), "even": (4, 4), "compiled": (4, 4), "four_stages": (2, 2, 2, 2)}
@@ -77,7 +66,8 @@ def test_the_server_is_driven_and_ended_and_nothing_is_lost(
     recording, partition = pipeline
     assert recording.status == 0, recording.output
     run = recording.trace.run
-    assert run.lost == ()
+    asked_for_layers_of_a_compiled_model = "detail_asked" in run.facts and run.facts["compilation"] != "none"
+    assert [lost.what for lost in run.lost] == ["layers one by one"] * asked_for_layers_of_a_compiled_model
     assert (run.engine, run.engine_version, run.partition) == ("vllm", "0.32.0", partition)
     assert run.world_size == len(partition)
     assert [(device.rank, device.stage, device.name) for device in run.devices] == [
@@ -126,6 +116,40 @@ def test_each_kind_of_work_is_on_the_stages_that_do_it(pipeline: tuple[Recorded,
     assert sent.iloc[0] == 256 * 512 * 2 * 2
 
 
+def test_layers_are_told_one_by_one_and_of_a_compiled_model_their_attention(
+    uneven: Recorded, compiled: Recorded
+) -> None:
+    for recording, kind, partition in ((uneven, "layer", (6, 2)), (compiled, "attention", (4, 4))):
+        spans = recording.trace.spans
+        forward, parts = spans[spans["kind"] == "forward"], spans[spans["kind"].isin(["layer", "attention"])]
+        assert (recording.trace.run.facts["detail"], set(parts["kind"])) == (
+            {"layer": "layers"}.get(kind, kind),
+            {kind},
+        )
+        # Each forward has all layers of its stage, one after the other, and they lie within it.
+        assert len(parts) == len(forward) / 2 * sum(partition)
+        together = parts.merge(forward, on=["stage", "step"], suffixes=("", "_of_forward"))
+        assert (together["begin_ns"] >= together["begin_ns_of_forward"]).all()
+        assert (together["end_ns"] <= together["end_ns_of_forward"]).all()
+        for _, own in parts.groupby(["stage", "step"]):
+            own = own.sort_values("begin_ns")
+            first = 0 if own["stage"].iloc[0] == 0 else partition[0]
+            assert own["layer_begin"].tolist() == list(range(first, first + len(own)))
+            assert (own["layer_end"] == own["layer_begin"] + 1).all()
+            assert (own["begin_ns"].iloc[1:].to_numpy() >= own["end_ns"].iloc[:-1].to_numpy()).all()
+
+
+def test_layers_make_most_of_the_forward_and_are_shown(uneven: Recorded) -> None:
+    analysis = analyze(uneven.trace)
+    assert analysis.layer_times["layer"].tolist() == list(range(8))
+    assert set(analysis.layer_times["microbatches"]) == {REQUESTS * len(CHUNKS)}
+    spans, (begin, end) = analysis.spans, analysis.window_ns
+    inside = spans[(spans["phase"] != "decode") & (spans["begin_ns"] >= begin) & (spans["end_ns"] <= end)]
+    forward = inside[inside["kind"] == "forward"]
+    share = analysis.layer_times["ns"].sum() / (forward["end_ns"] - forward["begin_ns"]).sum()
+    assert 0.8 < share <= 1
+
+
 def test_the_requests_are_those_of_the_client(pipeline: tuple[Recorded, tuple[int, ...]]) -> None:
     recording, _ = pipeline
     requests = recording.trace.requests
@@ -156,33 +180,5 @@ def test_the_advice_is_to_even_the_split_out_by_as_much_as_can_be_told(uneven: R
         assert advised.words == "VLLM_PP_LAYER_PARTITION=" + ",".join(map(str, advised.partition))
 
 
-def test_what_is_slowed_down_is_what_gets_longer(slowed: Recorded) -> None:
-    spans = slowed.trace.spans
-    prefill = spans[(spans["phase"] == "prefill") & (spans["prefix"] > 0)]
-    length_ms = (prefill["end_ns"] - prefill["begin_ns"]) / 1e6
-    for kind, (_, milliseconds) in SLEEPS_MS.items():
-        assert length_ms[prefill["kind"] == kind].min() >= milliseconds, kind
-    assert length_ms[prefill["kind"] == "sample"].median() < 20
-
-
-def test_where_a_slow_scheduler_keeps_the_first_stage_waiting_its_host_is_to_blame(slowed: Recorded) -> None:
-    analysis = analyze(slowed.trace)
-    scheduling = analysis.spans[analysis.spans["kind"] == "schedule"]
-    first = analysis.timeline[analysis.timeline["device"] == 0]
-    waited = {state: _overlap_ns(first[first["state"] == state], scheduling) for state in WAITING_STATES}
-    # Other batches in flight keep the stage busy for a part of the time, so for each step something is left.
-    steps = int((scheduling["begin_ns"] >= analysis.window_ns[0]).sum())
-    assert waited["host"] > steps * 5_000_000
-    assert waited["host"] > 0.9 * sum(waited.values())
-    assert _blame(analysis)[0, 0, "host"] >= waited["host"]
-
-
 def _blame(analysis: Analysis) -> pd.Series:
     return analysis.blame.set_index(["waiting_stage", "culprit_stage", "cause"])["ns"]
-
-
-def _overlap_ns(some: pd.DataFrame, others: pd.DataFrame) -> int:
-    """How long a row of one table and a row of the other hold at once."""
-    begin = np.maximum.outer(some["begin_ns"].to_numpy(), others["begin_ns"].to_numpy())
-    end = np.minimum.outer(some["end_ns"].to_numpy(), others["end_ns"].to_numpy())
-    return int(np.maximum(end - begin, 0).sum())
