@@ -56,9 +56,8 @@ def main() -> None:
                 kept = f", {_recorded(spool)} kernels recorded" if more else ""
             print(f"start {start + 1} {arm}: {best[arm][-1]:.2f} µs a launch{kept}", flush=True)
     plain, kernels = (statistics.median(best[arm]) for arm in ("plain", "kernels"))
-    print(
-        f"median of {wanted.starts}: plain {plain:.2f} µs, kernels {kernels:.2f} µs ({kernels - plain:+.2f} µs)"
-    )
+    more = f"{kernels - plain:+.2f} µs"
+    print(f"median of {wanted.starts}: plain {plain:.2f} µs, kernels {kernels:.2f} µs ({more})")
 
 
 def _has_cuda() -> bool:
