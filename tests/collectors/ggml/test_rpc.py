@@ -113,7 +113,7 @@ def test_a_server_that_is_recorded_tells_when_it_computed(programs: Programs, tm
     # The second device has its input from the first.
     first, second = (forward[forward["stage"] == stage].sort_values("microbatch") for stage in (0, 1))
     assert (second["begin_ns"].to_numpy() >= first["end_ns"].to_numpy()).all()
-    assert trace.run.lost == ()
+    assert all(lost.what != "devices reached over a network" for lost in trace.run.lost)
 
 
 def test_a_server_that_is_not_recorded_is_seen_from_its_client(programs: Programs, tmp_path: Path) -> None:
