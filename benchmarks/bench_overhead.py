@@ -146,7 +146,7 @@ def serve(told: Path) -> None:
     from bubblescope.demo.engine import serve
 
     launcher = os.getppid()
-    answers = serve((10, 2))
+    answers = serve((10, 2), [TOKENS] * len(plan(int(os.environ[PAIRS_VARIABLE]))))
     first = next(answers)
     begin, begin_cpu = time.monotonic(), others_cpu_s(launcher)
     ttft_ns = [first.ttft_ns, *(answer.ttft_ns for answer in answers)]
@@ -175,12 +175,10 @@ def record_as_planned() -> None:
     """
     from bubblescope.collectors._bubblescope_inject import recording
     from bubblescope.collectors._bubblescope_inject.spans import Span, Stage
-    from bubblescope.demo import schedule
+    from bubblescope.demo.schedule import CHUNK_TOKENS
 
     records = plan(int(os.environ[PAIRS_VARIABLE]))
-    schedule.REQUESTS = (TOKENS,) * len(records)
-    chunks = TOKENS // schedule.CHUNK_TOKENS
-    schedule.MICROBATCHES = chunks * len(records)
+    chunks = TOKENS // CHUNK_TOKENS
     writer, plain = recording.writer, Stage.span
 
     def span(stage: Stage, kind: str, *, microbatch: int, **told: object) -> Span:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +50,26 @@ class _Case:
         """The mean, where the request of every prompt was recorded."""
         known = [prompt.ttft_ns for prompt in self.prompts if prompt.ttft_ns is not None]
         return float(np.mean(known)) if len(known) == len(self.prompts) else None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a prompt takes under a split, on average: on the devices, and until its first token.
+
+    ttft_ns: None where the request of a prompt is not recorded.
+    """
+
+    makespan_ns: int
+    ttft_ns: int | None
+
+
+def predict(analysis: Analysis, layers: Sequence[int]) -> Prediction:
+    """What the recording foretells of a split with as many stages and layers.
+
+    Raises CannotTellError where it tells too little.
+    """
+    case = _case(analysis)
+    return _prediction(case, case.simulated(case.layers), case.simulated(tuple(layers)))
 
 
 def recommend(analysis: Analysis) -> Recommendation:
@@ -134,14 +154,25 @@ def _best_split(analysis: Analysis, case: _Case) -> Split:
     return split
 
 
+def _prediction(case: _Case, as_recorded: Simulation, then: Simulation) -> Prediction:
+    """The recorded times are changed by as much as the simulated ones: what the simulator gets wrong
+    alike for both splits cancels out."""
+    scale, ttft = _scale(case, as_recorded), case.ttft_ns()
+    saved = 1 - then.served_ns.mean() / as_recorded.served_ns.mean()
+    return Prediction(
+        makespan_ns=round(float(then.makespan_ns.mean() * scale)),
+        ttft_ns=None if ttft is None else round(ttft - float(saved * case.served_ns.mean())),
+    )
+
+
+def _scale(case: _Case, as_recorded: Simulation) -> float:
+    return float(case.makespan_ns.mean() / as_recorded.makespan_ns.mean())
+
+
 def _advice(
     analysis: Analysis, case: _Case, split: Split, as_recorded: Simulation, measured: Recommendation
 ) -> Recommendation:
-    """The split as advice, if what it saves is more than what is in doubt.
-
-    The recorded times are changed by as much as the simulated ones: what the simulator gets wrong
-    alike for both splits cancels out.
-    """
+    """The split as advice, if what it saves is more than what is in doubt."""
     if split.layers == case.layers:
         return replace(measured, reason="balanced within error: no split is simulated to be faster")
     then = case.simulated(split.layers)
@@ -153,19 +184,18 @@ def _advice(
     if saved <= doubt:
         reason = f"balanced within error: {listed} would save {_percent(saved)} ± {_percent(doubt)}"
         return replace(measured, reason=reason)
-    scale = case.makespan_ns.mean() / as_recorded.makespan_ns.mean()
-    ttft = case.ttft_ns()
+    scale, predicted = _scale(case, as_recorded), _prediction(case, as_recorded, then)
     return replace(
         measured,
         partition=split.layers,
         reason=f"{listed} would save {_percent(saved)} of a prompt's prefill "
         f"(between {_percent(longest)} and {_percent(shortest)})",
-        predicted_makespan_ns=round(float(then.makespan_ns.mean() * scale)),
+        predicted_makespan_ns=predicted.makespan_ns,
         predicted_range_ns=(
             round(float(low.makespan_ns.mean() * scale)),
             round(float(high.makespan_ns.mean() * scale)),
         ),
-        predicted_ttft_ns=None if ttft is None else round(ttft - saved * float(case.served_ns.mean())),
+        predicted_ttft_ns=predicted.ttft_ns,
         words=words(analysis.trace.run, split.layers, _device_names(analysis)),
         remarks=(*measured.remarks, *_remarks(analysis, case, split)),
     )

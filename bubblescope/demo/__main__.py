@@ -1,6 +1,8 @@
 """`python -m bubblescope.demo`: answer a few long prompts and print the first token of each.
 
-BUBBLESCOPE_DEMO_PARTITION sets the layers of each stage, `10,2` if it is not set.
+BUBBLESCOPE_DEMO_PARTITION sets the layers of each stage, `10,2` if it is not set. With
+BUBBLESCOPE_DEMO_TURNS it answers so many prompts after the first, each when it is told to by a line on
+standard input.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ import os
 import signal
 import sys
 
-PARTITION_VARIABLE = "BUBBLESCOPE_DEMO_PARTITION"
-MOST_STAGES, MOST_LAYERS = 16, 128
+PARTITION_VARIABLE, TURNS_VARIABLE = "BUBBLESCOPE_DEMO_PARTITION", "BUBBLESCOPE_DEMO_TURNS"
+MOST_STAGES, MOST_LAYERS, MOST_TURNS = 16, 128, 1000
 
 
 def main() -> int:
@@ -24,19 +26,26 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
+    turns = os.environ.get(TURNS_VARIABLE)
+    if turns is not None and not (turns.isdecimal() and len(turns) < 5 and 0 < int(turns) <= MOST_TURNS):
+        print(f"{TURNS_VARIABLE} is a number of prompts from 1 to {MOST_TURNS}", file=sys.stderr)
+        return 2
     # A stage is one core, as a GPU is one device. numpy reads this when it is first imported.
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
     from bubblescope.demo.engine import StageEndedError, serve
-    from bubblescope.demo.schedule import REQUESTS
+    from bubblescope.demo.schedule import REQUESTS, in_turns
 
+    requests = REQUESTS if turns is None else in_turns(int(turns))
     try:
-        for answer in serve(partition):
-            size = REQUESTS[answer.request]
+        for answer in serve(partition, requests):
+            size = requests[answer.request]
             print(f"request {answer.request}: {size} prompt tokens, next token {answer.token}", flush=True)
             print(
                 f"request {answer.request}: TTFT {answer.ttft_ns / 1e6:.0f} ms", file=sys.stderr, flush=True
             )
+            if turns is not None:
+                sys.stdin.readline()
     except StageEndedError as error:
         print(f"bubblescope.demo: {error}", file=sys.stderr)
         return 1

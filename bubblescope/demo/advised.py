@@ -1,68 +1,114 @@
 """`python -m bubblescope.demo.advised FOLDER`: record the engine, follow the advice, compare.
 
-Leaves in FOLDER both recordings, `demo.json.gz` and `advised.json.gz`, and the page `demo.html`.
+Leaves in FOLDER the page `demo.html` and three recordings: `demo.json.gz`, after which is advised, and
+`as-it-was.json.gz` and `as-advised.json.gz`, of two engines that answer prompts in turns. A machine may
+be slower in one second than in the next, by more than a prediction is off. So what is predicted from the
+one is compared with the other, which was measured in the same seconds.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from bubblescope.demo.__main__ import PARTITION_VARIABLE
+from bubblescope.analyzers.advice.occupancy import CannotTellError
+from bubblescope.analyzers.advice.recommend import Prediction, predict
+from bubblescope.analyzers.analysis import analyze
+from bubblescope.analyzers.results import Analysis, Recommendation
+from bubblescope.demo.__main__ import PARTITION_VARIABLE, TURNS_VARIABLE
+from bubblescope.trace.read import read_trace
 
 _PROGRAM = (sys.executable, "-m", "bubblescope")
+#: Prompts that each of the two engines answers, without the warm-up.
+TURNS = 9
 
 
 def main(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
-    _record(folder / "demo.json.gz", {})
-    _run("report", str(folder / "demo.json.gz"))
-    _run("report", str(folder / "demo.json.gz"), "--html", str(folder / "demo.html"), "--force")
-    advice = _recommendation(folder / "demo.json.gz")
-    if advice["partition"] is None:
-        print(f"\nNo other split is advised: {advice['reason']}.")
+    demo, was, advised = (folder / f"{name}.json.gz" for name in ("demo", "as-it-was", "as-advised"))
+    with _recorded(demo, {}):
+        pass
+    _run("report", str(demo))
+    _run("report", str(demo), "--html", str(folder / "demo.html"), "--force")
+    advice = _analysis(demo).recommendation
+    if advice.partition is None:
+        print(f"\nNo other split is advised: {advice.reason}.")
         return 0
-    words = advice["words"]
-    print(f"\nThe same engine again, as advised: {words}", flush=True)
-    _record(folder / "advised.json.gz", {PARTITION_VARIABLE: ",".join(map(str, advice["partition"]))})
-    print(comparison(advice, _recommendation(folder / "advised.json.gz")))
+    print(f"\nThe same engine again, in turns with one as advised: {advice.words}", flush=True)
+    turns = {TURNS_VARIABLE: str(TURNS)}
+    split = {PARTITION_VARIABLE: ",".join(map(str, advice.partition))}
+    with _recorded(was, turns) as first, _recorded(advised, turns | split) as second:
+        _take_turns((first, second))
+    before = _analysis(was)
+    try:
+        predicted = predict(before, advice.partition)
+    except CannotTellError as untold:
+        print(f"\nNothing can be predicted: {untold}.")
+        return 0
+    print(comparison(before.recommendation, predicted, _analysis(advised).recommendation))
     return 0
 
 
-def comparison(advice: dict[str, Any], after: dict[str, Any]) -> str:
-    """What was measured, predicted, and measured again, as a small table in milliseconds."""
+def comparison(before: Recommendation, predicted: Prediction, after: Recommendation) -> str:
+    """What was measured, what it foretells of the other split, and what that took, as a small table."""
     rows: list[tuple[str, ...]] = [("", "as it was", "predicted", "measured")]
-    for name, key in (("prefill on the devices", "makespan_ns"), ("time to first token", "ttft_ns")):
-        figures = (advice[key], advice[f"predicted_{key}"], after[key])
-        rows.append((name, *("-" if ns is None else f"{ns / 1e6:.0f} ms" for ns in figures)))
-    lines = [
-        f"  {name:<24}{before:>12}{predicted:>12}{measured:>12}" for name, before, predicted, measured in rows
-    ]
-    predicted, measured = advice["predicted_makespan_ns"], after["makespan_ns"]
-    if predicted and measured:
-        lines.append(f"  The prediction is off by {abs(measured / predicted - 1) * 100:.1f} %.")
+    for name, *times in (
+        ("prefill on the devices", before.makespan_ns, predicted.makespan_ns, after.makespan_ns),
+        ("time to first token", before.ttft_ns, predicted.ttft_ns, after.ttft_ns),
+    ):
+        rows.append((name, *("-" if ns is None else f"{ns / 1e6:.0f} ms" for ns in times)))
+    lines = [f"  {name:<24}" + "".join(f"{cell:>12}" for cell in cells) for name, *cells in rows]
+    if after.makespan_ns is not None:
+        off = abs(after.makespan_ns / predicted.makespan_ns - 1)
+        lines.append(f"  The prediction is off by {off:.1%}.")
     return "\n".join(lines)
 
 
-def _record(trace: Path, variables: dict[str, str]) -> None:
-    command = ("record", "-o", str(trace), "--force", "--", sys.executable, "-m", "bubblescope.demo")
-    subprocess.run(
-        (*_PROGRAM, *command), check=True, env={**os.environ, **variables}, stdout=subprocess.DEVNULL
-    )
+@contextlib.contextmanager
+def _recorded(trace: Path, variables: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """The engine, recorded, with its input and output; raises CalledProcessError unless it ends well."""
+    command = [
+        *_PROGRAM,
+        "record",
+        "-o",
+        str(trace),
+        "--force",
+        "--",
+        sys.executable,
+        "-m",
+        "bubblescope.demo",
+    ]
+    environment = {**os.environ, **variables}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment
+    ) as engine:
+        yield engine
+        engine.communicate()
+    if engine.returncode:
+        raise subprocess.CalledProcessError(engine.returncode, command)
+
+
+def _take_turns(engines: Sequence[subprocess.Popen[str]]) -> None:
+    """Let one engine after the other answer a prompt, every second time in the other order."""
+    for number in range(1 + TURNS):
+        for engine in engines if number % 2 else reversed(engines):
+            assert engine.stdin is not None and engine.stdout is not None  # they are pipes
+            if number:
+                with contextlib.suppress(BrokenPipeError):  # it has ended, and that will be told
+                    engine.stdin.write("\n")
+            engine.stdout.readline()
 
 
 def _run(*arguments: str) -> None:
     subprocess.run((*_PROGRAM, *arguments), check=True)
 
 
-def _recommendation(trace: Path) -> dict[str, Any]:
-    report = subprocess.run((*_PROGRAM, "report", str(trace), "--json"), check=True, capture_output=True)
-    recommendation: dict[str, Any] = json.loads(report.stdout)["recommendation"]
-    return recommendation
+def _analysis(trace: Path) -> Analysis:
+    return analyze(read_trace(trace))
 
 
 if __name__ == "__main__":

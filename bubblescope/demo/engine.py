@@ -1,14 +1,14 @@
-"""Starts the stages, each a process, and hands on what they answer."""
+"""Starts the stages, each a process, asks them, and hands on what they answer."""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
+from bubblescope.demo.cores import cores_of_their_own
 from bubblescope.demo.stage import Answer, Place, run
 
 
@@ -16,14 +16,15 @@ class StageEndedError(Exception):
     """A stage ended before all requests were answered."""
 
 
-def serve(partition: Sequence[int]) -> Iterator[Answer]:
+def serve(partition: Sequence[int], requests: Sequence[int]) -> Iterator[Answer]:
     """Run the pipeline, layers per stage, and yield its answers; raises StageEndedError.
 
+    requests: the prompt tokens of each, the first a warm-up. One is made when its answer is wanted.
     However it ends, no stage is left running.
     """
     spawn = multiprocessing.get_context("spawn")
-    answers, answering = spawn.Pipe(duplex=False)
-    places = _places(tuple(partition), answering)
+    asking, answering = spawn.Pipe()
+    places = _places(tuple(partition), tuple(requests), answering)
     stages = [spawn.Process(target=run, args=(place,), daemon=True) for place in places]
     try:
         for stage in stages:
@@ -31,7 +32,7 @@ def serve(partition: Sequence[int]) -> Iterator[Answer]:
         for place in places:
             _close(place)
         # A stage that ends closes its pipes, so the others end too, and the first one's answers.
-        yield from _received(answers)
+        yield from _answers(asking, requests)
         for stage in stages:
             stage.join()
         _check(stages)
@@ -42,7 +43,7 @@ def serve(partition: Sequence[int]) -> Iterator[Answer]:
                 stage.join()
 
 
-def _places(partition: tuple[int, ...], answering: Connection) -> list[Place]:
+def _places(partition: tuple[int, ...], requests: tuple[int, ...], answering: Connection) -> list[Place]:
     spawn = multiprocessing.get_context("spawn")
     count = len(partition)
     between = [spawn.Pipe(duplex=False) for _ in range(count - 1)]
@@ -50,27 +51,35 @@ def _places(partition: tuple[int, ...], answering: Connection) -> list[Place]:
     before = [None, *(receiving for receiving, _ in between)]
     after = [*(sending for _, sending in between), None]
     tokens = {0: token_in, count - 1: token_out}
-    # A core that sleeps lets its neighbours run faster, so a layer would cost less in a pipeline that
-    # waits than in one that does not. With fewer cores than stages, who spins would stop who computes.
-    spins = count <= len(os.sched_getaffinity(0))
+    cores = cores_of_their_own(count)
     return [
-        Place(n, partition, before[n], after[n], tokens.get(n), answering if n == 0 else None, spins)
+        Place(
+            number=n,
+            partition=partition,
+            requests=requests,
+            before=before[n],
+            after=after[n],
+            tokens=tokens.get(n),
+            asked=answering if n == 0 else None,
+            core=cores[n] if cores else None,
+        )
         for n in range(count)
     ]
 
 
 def _close(place: Place) -> None:
     """Close this process's copies of the pipes, so that they end with the stages."""
-    for pipe in (place.before, place.after, place.tokens, place.answers):
+    for pipe in (place.before, place.after, place.tokens, place.asked):
         if pipe is not None:
             pipe.close()
 
 
-def _received(answers: Connection) -> Iterator[Answer]:
-    while True:
+def _answers(asking: Connection, requests: Sequence[int]) -> Iterator[Answer]:
+    for request in range(len(requests)):
         try:
-            yield answers.recv()
-        except EOFError:
+            asking.send(request)
+            yield asking.recv()
+        except (EOFError, ConnectionError):
             return
 
 

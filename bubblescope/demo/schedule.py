@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import cycle, islice
+
 from bubblescope.demo.channel import Microbatch
 
 CHUNK_TOKENS = 128
 #: Prompt tokens of each request, one after the other. The first is a warm-up.
 REQUESTS = (512, 2048, 1536, 2048)
-#: Microbatches of all requests together.
-MICROBATCHES = sum(-(-size // CHUNK_TOKENS) for size in REQUESTS)
 
 
-def next_chunk(number: int, request: int, prefix: int) -> Microbatch:
-    """Microbatch `number`: what comes after the first `prefix` tokens of a request."""
-    left = REQUESTS[request] - prefix
+def in_turns(count: int) -> tuple[int, ...]:
+    """Prompt tokens of a warm-up and of `count` other requests, which are as `REQUESTS` over again."""
+    warm_up, *others = REQUESTS
+    return (warm_up, *islice(cycle(others), count))
+
+
+def microbatches(requests: Sequence[int]) -> int:
+    """How many chunks the prompts of these sizes are cut into."""
+    return sum(-(-size // CHUNK_TOKENS) for size in requests)
+
+
+def next_chunk(number: int, request: int, size: int, prefix: int) -> Microbatch:
+    """Microbatch `number`: what comes after the first `prefix` tokens of a request of `size` tokens."""
+    left = size - prefix
     tokens = min(CHUNK_TOKENS, left)
     return Microbatch(number, request, tokens, prefix, last=tokens == left)

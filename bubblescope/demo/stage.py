@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -32,25 +33,30 @@ class Place:
     partition: layers per stage.
     before, after: activations come from `before` (None: the first stage), go to `after` (the last).
     tokens: from the last stage to the first; None if they are one.
-    answers: of the first stage, to whoever asked.
-    spins: whether it keeps its core busy while it waits for a message, as a GPU's receive does.
+    requests: prompt tokens of each, in the order in which they are made.
+    asked: of the first stage: numbers of requests from whoever makes them, and answers to them.
+    core: the core that is this stage's alone, as an engine's stage has a GPU. It is kept busy while the
+        stage waits for a message of a request, as a GPU is. None where there are not enough.
     """
 
     number: int
     partition: tuple[int, ...]
+    requests: tuple[int, ...]
     before: Connection | None
     after: Connection | None
     tokens: Connection | None
-    answers: Connection | None
-    spins: bool
+    asked: Connection | None
+    core: int | None
 
 
 def run(place: Place) -> None:
     """Be a stage until all requests are answered, or another stage has ended."""
+    if place.core is not None:
+        os.sched_setaffinity(0, {place.core})
     try:
         stage = _Stage(place)
-        if place.answers is not None:
-            stage.serve(place.answers)
+        if place.asked is not None:
+            stage.serve(place.asked)
         if place.before is not None:
             stage.follow(place.before)
     except (EOFError, ConnectionError, KeyboardInterrupt):
@@ -68,12 +74,14 @@ class _Stage:
             place.number, layers=layers, rank=place.number, ordinal=place.number, device="CPU"
         )
 
-    def serve(self, answers: Connection) -> None:
-        """As the first stage: compute all requests, one after the other, and tell the answers."""
+    def serve(self, asked: Connection) -> None:
+        """As the first stage: compute all requests, each when it is made, and tell the answers."""
         self._tell_facts()
         numbers = itertools.count()
         times = []
-        for request, size in enumerate(schedule.REQUESTS):
+        for _ in self._place.requests:
+            request: int = asked.recv()
+            size = self._place.requests[request]
             arrival_ns = time.monotonic_ns()
             recorder.request_arrived(str(request), prompt_tokens=size, warmup=request == 0)
             token = self._prefill(request, size, numbers)
@@ -81,7 +89,7 @@ class _Stage:
             recorder.request_ended(str(request), output_tokens=1)
             end_ns = time.monotonic_ns()
             times.append((arrival_ns, end_ns))
-            answers.send(Answer(request, token, end_ns - arrival_ns))
+            asked.send(Answer(request, token, end_ns - arrival_ns))
         recorder.fact("window_ns", [times[1][0], times[-1][1]])
 
     def _prefill(self, request: int, size: int, numbers: Iterator[int]) -> int:
@@ -91,7 +99,7 @@ class _Stage:
         for prefix in range(0, size, schedule.CHUNK_TOKENS):
             number = next(numbers)
             with self._recorder.span("schedule", phase="prefill", step=number, microbatch=number):
-                batch = schedule.next_chunk(number, request, prefix)
+                batch = schedule.next_chunk(number, request, size, prefix)
             with self._span("embed", batch):
                 activations = self._part.embed(tokens[prefix : prefix + batch.tokens])
             token = self._compute(batch, activations)
@@ -106,13 +114,16 @@ class _Stage:
 
     def follow(self, before: Connection) -> None:
         """As a later stage: compute every microbatch that the stage before sends."""
-        for number in range(schedule.MICROBATCHES):
+        open_request = False
+        for number in range(schedule.microbatches(self._place.requests)):
             with self._recorder.span(
                 "recv", phase="prefill", step=number, microbatch=number, peer=self._place.number - 1
             ) as span:
-                self._wait(before)
+                if open_request:
+                    self._wait(before)
                 batch, activations = channel.receive_activations(before, self._shape.hidden_size)
                 span.tokens, span.prefix, span.bytes = batch.tokens, batch.prefix, activations.nbytes
+            open_request = not batch.last
             token = self._compute(batch, activations)
             if token is not None and self._place.tokens is not None:
                 with self._span("send", batch, peer=0) as span:
@@ -120,8 +131,8 @@ class _Stage:
                     span.bytes = channel.TOKEN_BYTES
 
     def _wait(self, pipe: Connection) -> None:
-        """Where a stage does not spin, receiving itself waits, asleep."""
-        if self._place.spins:
+        """Spin until something arrives. Where a stage does not, receiving itself waits, asleep."""
+        if self._place.core is not None:
             channel.spin(pipe)
 
     def _compute(self, batch: Microbatch, activations: Array) -> int | None:

@@ -14,7 +14,7 @@ import pytest
 
 from bubblescope.demo.__main__ import parsed
 from bubblescope.demo.model import Part, Shape, prompt
-from bubblescope.demo.schedule import CHUNK_TOKENS, MICROBATCHES, REQUESTS, next_chunk
+from bubblescope.demo.schedule import CHUNK_TOKENS, REQUESTS, microbatches, next_chunk
 from bubblescope.record.assemble import traces_of
 from bubblescope.record.join import join
 from bubblescope.trace.model import Trace
@@ -22,6 +22,7 @@ from bubblescope.trace.model import Trace
 # Whoever runs the tests in the background ignores Ctrl-C, and so would every program started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+MICROBATCHES = microbatches(REQUESTS)
 DEMO = [sys.executable, "-m", "bubblescope.demo"]
 
 
@@ -69,13 +70,13 @@ def test_chunks_cover_each_prompt() -> None:
     for request, size in enumerate(REQUESTS):
         prefix = 0
         while prefix < size:
-            batch = next_chunk(number, request, prefix)
+            batch = next_chunk(number, request, size, prefix)
             assert (batch.number, batch.prefix, batch.last) == (number, prefix, prefix + batch.tokens == size)
             assert 0 < batch.tokens <= CHUNK_TOKENS
             prefix += batch.tokens
             number += 1
         assert prefix == size
-    assert number == MICROBATCHES
+    assert number == MICROBATCHES == 4 + 16 + 12 + 16
 
 
 def test_the_answers_do_not_depend_on_the_partition(run: tuple[str, Trace]) -> None:
@@ -215,6 +216,42 @@ def ended(pids: list[int]) -> bool:
     while any(map(running, pids)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return not any(map(running, pids))
+
+
+@pytest.mark.parametrize("turns", ["", "0", "1001", "-1", "many"])
+def test_a_number_of_turns_that_is_none_is_explained(turns: str) -> None:
+    done = subprocess.run(
+        DEMO, env=environment("6,6") | {"BUBBLESCOPE_DEMO_TURNS": turns}, capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "from 1 to 1000" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_in_turns_it_waits_for_a_line_after_each_answer(run: tuple[str, Trace]) -> None:
+    engine = subprocess.Popen(
+        DEMO, env=environment("6,6") | {"BUBBLESCOPE_DEMO_TURNS": "4"}, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert engine.stdin is not None and engine.stdout is not None
+    # WHEN it has answered, none of its stages works or spins
+    answers = [engine.stdout.readline()]
+    stages = children(engine.pid)
+    deadline = time.monotonic() + 30
+    while {state(pid) for pid in stages} != {"S"} and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert {state(pid) for pid in stages for _ in range(50) if not time.sleep(0.002)} == {"S"}
+    # THEN a line makes it answer the next prompt, and the end of its input all others
+    for _ in range(2):
+        engine.stdin.write("\n")
+        engine.stdin.flush()
+        answers.append(engine.stdout.readline())
+    engine.stdin.close()
+    answers += engine.stdout.readlines()
+    assert engine.wait(60) == 0
+    assert "".join(answers[:4]) == run[0]
+    assert [int(answer.split()[2]) for answer in answers] == [512, 2048, 1536, 2048, 2048]
+    engine.stdout.close()
 
 
 @pytest.mark.parametrize("killed", ["stage", "engine by SIGKILL", "engine by SIGTERM", "all by SIGINT"])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bubblescope.demo.schedule import MICROBATCHES
+from bubblescope.demo import schedule
 from bubblescope.trace.read import read_trace
 from tests.record.commands import (
     BUBBLESCOPE,
@@ -185,7 +185,9 @@ def test_kill_9_of_the_launcher_harms_nobody_and_the_spool_becomes_a_trace(tmp_p
     assert done.stdout.startswith("wrote t.json: ")
     trace = read_trace(tmp_path / "t.json")
     forward = trace.spans[trace.spans["kind"] == "forward"]
-    assert sorted(forward["microbatch"].tolist()) == sorted(2 * list(range(MICROBATCHES)))
+    assert sorted(forward["microbatch"].tolist()) == sorted(
+        2 * list(range(schedule.microbatches(schedule.REQUESTS)))
+    )
     assert trace.run.engine == "bubblescope-demo"
     assert trace.run.command[1:] == ("-m", "bubblescope.demo")
     assert trace.run.lost == ()

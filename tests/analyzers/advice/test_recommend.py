@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bubblescope.analyzers.advice.recommend import Prediction, predict
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Options, Recommendation
 from bubblescope.trace.frames import SPANS, table
@@ -316,3 +317,16 @@ def test_damaged_spans_lead_to_sound_advice_or_to_none(seed: int) -> None:
     if advice.partition is not None:
         assert sum(advice.partition) == 24 and min(advice.partition) >= 1
         assert advice.predicted_makespan_ns is not None and advice.predicted_makespan_ns > 0
+
+
+def test_what_another_split_would_take_can_be_asked() -> None:
+    analysis = analyze(read_trace(SAMPLES / "recorded" / "vllm_h200x2_27_9.json.gz"))
+    advice = analysis.recommendation
+    # THEN the advised split takes as long as the advice says, the recorded one as long as it took
+    assert advice.partition is not None
+    assert predict(analysis, advice.partition) == Prediction(
+        advice.predicted_makespan_ns, advice.predicted_ttft_ns
+    )
+    assert predict(analysis, (27, 9)) == Prediction(advice.makespan_ns, advice.ttft_ns)
+    # AND a layer more on the busier stage takes longer still
+    assert predict(analysis, (28, 8)).makespan_ns > advice.makespan_ns
