@@ -28,7 +28,10 @@ class Ending:
             return None
         from bubblescope.record.explanation import failure
 
-        return failure(spool, status, self._printed.end(), _starved_processes() - self._starved)
+        try:
+            return failure(spool, status, self._printed.end(), _starved_processes() - self._starved)
+        except Exception as error:  # the recording counts for more than what is said about its end
+            return {"explanation": f"the command ended with status {status}; explaining it failed: {error!r}"}
 
 
 def _starved_processes() -> int:

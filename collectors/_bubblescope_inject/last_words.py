@@ -69,7 +69,7 @@ def tell(text: str) -> None:
         return
     number = _told if _told < MOST_FIRST else MOST_FIRST + _told % MOST_LAST
     _told, _next_ns = _told + 1, now + _PAUSE_NS
-    bare = _without(text[-LONGEST:], _secrets(os.environ, sys.argv))
+    bare = _without(text[-LONGEST:], _secrets(os.environ, getattr(sys, "argv", ())))
     title = _title()
     fact(f"{FACT_PREFIX}{os.getpid()}:{number}", "\n".join(title + line for line in bare.splitlines()))
 

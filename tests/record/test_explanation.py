@@ -241,6 +241,23 @@ def test_words_of_long_ago_are_left_out_and_what_is_no_text_too(tmp_path: Path) 
     assert last_words([]) == []
 
 
+def test_a_spool_that_cannot_be_read_does_not_keep_the_recording_from_its_end(tmp_path: Path) -> None:
+    # GIVEN a command that leaves something in its spool that a later version wrote, and fails
+    code = """
+        import glob
+        while not (names := glob.glob("t.json.spool/*.spool")):
+            time.sleep(0.01)
+        with open(names[0], "r+b") as file:
+            file.seek(8)
+            file.write(b"\\xff\\xff")
+        sys.exit(3)
+        """
+    done = bubblescope("record", "-o", "t.json", "--", *python(code), cwd=tmp_path)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert split(done.stderr)[1][-1].startswith("bubblescope: the command ended with status 3, and none")
+
+
 def test_a_killed_recorder_takes_no_output_with_it(tmp_path: Path) -> None:
     # GIVEN a command that goes on printing / WHEN the recorder is killed
     code = (
