@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds llama.cpp for CPUs and RPC, as the tests use it, into FOLDER: shared libraries and programs with
-# symbols in bin/, and in include/ the headers that a backend of one's own needs.
+# symbols in bin/, and in include/ the headers that programs and a backend of our own need.
 # Nothing is done if FOLDER holds this version already. Takes about 12 minutes of one core.
 set -euo pipefail
 folder=$1
@@ -44,7 +44,7 @@ cmake --build "$build" --parallel "$(nproc)" \
 
 rm -rf "$folder/bin" "$folder/include"
 mkdir -p "$folder/include"
-cp "$source"/ggml/include/*.h "$source/ggml/src/ggml-backend-impl.h" "$folder/include"
+cp "$source"/include/*.h "$source"/ggml/include/*.h "$source/ggml/src/ggml-backend-impl.h" "$folder/include"
 cp -a "$build/bin" "$folder/bin"
 rm -rf "$build"
 echo "$version" >"$folder/installed"

@@ -116,6 +116,8 @@ def _layers(analysis: Analysis) -> tuple[int, ...]:
         raise CannotTellError("the recording is no pipeline of several stages, so there is nothing to split")
     if not analysis.trace.run.clock.aligned:
         raise CannotTellError("the clocks of the stages could not be aligned: record all ranks in one run")
+    if analysis.trace.run.facts.get("llama_pipelining") is False:
+        raise CannotTellError("pipelining is off, so the devices take turns: that has to be changed first")
     held = tuple(stage.layers for stage in analysis.stages if stage.layers is not None)
     if len(held) < len(analysis.stages):
         raise CannotTellError("the layers of each stage are not known: name them with --partition")

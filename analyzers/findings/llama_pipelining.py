@@ -79,21 +79,21 @@ def drained_by_reuse(played: Replay) -> Iterator[Finding]:
 
 
 def small_ubatches(played: Replay, facts: Mapping[str, Any]) -> Iterator[Finding]:
-    """Ubatches so small that the host cannot keep up, or drains; the gain is the least to expect.
+    """Ubatches that cost the host as much as larger ones; the gain is the least to expect.
 
     What a device takes for a token is left as it was: how much less in larger ubatches does not show.
     """
     size = facts.get("chunk_tokens")
-    if type(size) is not int or not 0 < size < SMALL_UBATCH or int(played.found.tokens.max()) > size:
+    if type(size) is not int or not 0 < size < SMALL_UBATCH or len(played.found.ids) == played.found.prompts:
         return
     changed = [_merged(plan, UBATCH // size, _building_ns(played)) for plan in played.plans]
-    saved = played.saved(changed)
-    if saved <= WORTH:
-        return
-    text = f"ubatches of {size} tokens cost the host as much as larger ones; the gain is the least to expect"
+    text = (
+        f"ubatches of {size} tokens cost the host as much as larger ones, and devices are at their best with "
+        "more; the gain is the least to expect"
+    )
     batch = facts.get("batch_tokens")
     flag = f"-ub {UBATCH}" + (f" -b {BATCH}" if type(batch) is int and batch < BATCH else "")
-    yield _predicted(played, Finding("small-ubatch", 0, None, text, flag), saved)
+    yield _predicted(played, Finding("small-ubatch", 0, None, text, flag), played.saved(changed))
 
 
 def _undrained(plan: Plan, copies: int, building_ns: float = 0.0) -> Plan:
@@ -125,8 +125,8 @@ def _building_ns(played: Replay) -> float:
 
 def _predicted(played: Replay, finding: Finding, saved: float) -> Finding:
     """With its size, and with the gain where it is more than what playing the recording gets wrong."""
-    ns = round(saved * played.makespan_ns)
-    return replace(finding, ns=ns, predicted_gain=saved if saved > played.error else None)
+    ns = max(round(saved * played.makespan_ns), 0)
+    return replace(finding, ns=ns, predicted_gain=saved if saved > max(WORTH, played.error) else None)
 
 
 def _idle_ns(played: Replay) -> int:

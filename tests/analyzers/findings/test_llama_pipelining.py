@@ -128,10 +128,23 @@ def test_small_ubatches_that_the_host_cannot_keep_up_with() -> None:
     assert finding.flag == "-ub 512 -b 2048"
 
 
-def test_small_ubatches_that_cost_nothing_are_not_spoken_of() -> None:
-    assert "small-ubatch" not in found(in_a_row(tokens=64), 2, {**PIPELINED, "chunk_tokens": 64})
+def test_what_small_ubatches_cost_a_device_does_not_show() -> None:
+    finding = found(in_a_row(tokens=64), 2, {**PIPELINED, "chunk_tokens": 64})["small-ubatch"]
+    # THEN nothing is foretold where the host keeps up: one ubatch of 256 tokens would even take longer
+    assert (finding.ns, finding.predicted_gain, finding.flag) == (0, None, "-ub 512")
+
+
+def test_a_prompt_of_one_ubatch_gains_nothing_by_larger_ones() -> None:
+    assert "small-ubatch" not in found(in_a_row(1, tokens=64), 2, {**PIPELINED, "chunk_tokens": 64})
 
 
 def test_other_engines_have_no_such_findings() -> None:
     facts = {**OFF, "llama_pipelining_lacks": ["ot"]}
     assert analyze(recording(serial(), 2, facts, engine="vllm")).findings == ()
+
+
+def test_no_split_is_advised_while_the_devices_take_turns() -> None:
+    facts = {**OFF, "llama_pipelining_lacks": ["ot"]}
+    advised = analyze(recording(serial(), 2, facts, partition=(6, 2))).recommendation
+    assert advised.partition is None
+    assert advised.reason.startswith("pipelining is off")
