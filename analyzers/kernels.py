@@ -47,18 +47,23 @@ def kernel_times(
     return frames.checked(KERNEL_TIMES, pd.concat(kept)) if kept else frames.empty(KERNEL_TIMES)
 
 
-def launch_gaps(timeline: pd.DataFrame, spans: pd.DataFrame, device: int) -> iv.Intervals:
-    """When a device stood still between two kernels of one microbatch, waiting for neither data nor a peer.
+def launch_gaps(
+    timeline: pd.DataFrame, spans: pd.DataFrame, device: int
+) -> tuple[iv.Intervals, iv.Intervals]:
+    """When a device stood still between two kernels of a microbatch of prefill, waiting for neither data nor
+    a peer, and when it was at such microbatches at all.
 
     Its queue was empty: the host had not launched the next kernel. What is the host's outside of a forward
     is scheduling and preparation.
     """
-    own = timeline[(timeline["device"] == device) & (timeline["state"] == "host")]
-    forward = spans[(spans["device"] == device) & (spans["kind"] == "forward")]
-    return iv.intersect(
-        own[["begin_ns", "end_ns"]].to_numpy().astype(np.int64),
-        iv.union(forward["begin_ns"].to_numpy(), forward["end_ns"].to_numpy()),
-    )
+    own = timeline[timeline["device"] == device]
+    forward = spans[(spans["device"] == device) & (spans["kind"] == "forward") & (spans["phase"] != "decode")]
+    at_work = iv.intersect(_times(own), _times(forward))
+    return iv.intersect(_times(own[own["state"] == "host"]), at_work), at_work
+
+
+def _times(rows: pd.DataFrame) -> iv.Intervals:
+    return iv.union(rows["begin_ns"].to_numpy(), rows["end_ns"].to_numpy())
 
 
 def _of_stage(

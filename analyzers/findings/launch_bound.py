@@ -9,7 +9,7 @@ from bubblescope.analyzers.kernels import launch_gaps
 from bubblescope.analyzers.operations import devices_with_kernels
 from bubblescope.analyzers.results import Analysis, Finding
 
-#: Gaps below this share of compute are what any stream of kernels has.
+#: Gaps below this share of a forward are what any stream of kernels has.
 SHARE = 0.05
 _EAGER = "--enforce-eager"
 
@@ -22,8 +22,9 @@ def launch_bound(analysis: Analysis) -> Iterator[Finding]:
         device = stage.devices[0]
         if device not in seen:
             continue
-        empty = iv.total(launch_gaps(analysis.timeline, analysis.spans, device))
-        share = empty / max(1, empty + stage.states_ns.get("compute", 0))
+        gaps, at_work = launch_gaps(analysis.timeline, analysis.spans, device)
+        empty = iv.total(gaps)
+        share = empty / max(1, iv.total(at_work))
         if share < SHARE:
             continue
         text = (

@@ -51,8 +51,10 @@ def merge(sources: Sequence[Path], destination: Destination, progress: Progress)
 
 def summary(trace: Trace) -> str:
     """What is in a trace, in a few words."""
-    stages = len({device.stage for device in trace.run.devices})
-    counts = ((len(trace.spans), "span"), (stages, "stage"), (len(trace.requests), "request"))
+    stages = len({device.stage for device in trace.run.devices} - {None})
+    kernels = int((trace.slices["category"] == "kernel").sum())
+    counts = [(len(trace.spans), "span"), (stages, "stage"), (len(trace.requests), "request")]
+    counts += [(kernels, "kernel")] if kernels else []
     return ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
 
 

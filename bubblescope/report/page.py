@@ -17,6 +17,7 @@ from bubblescope.report.caveats import caveats
 from bubblescope.report.escape import visible
 from bubblescope.report.failure import failure
 from bubblescope.report.findings import findings
+from bubblescope.report.kernels import kernels_of_a_layer
 from bubblescope.report.layers import layer_by_layer
 from bubblescope.report.losses import untold
 from bubblescope.report.quantities import Unit, duration, percent, share
@@ -110,6 +111,7 @@ def page(analysis: Analysis, source: str, origin_ns: int | None = None, shows: s
         requests(analysis, origin),
         _stragglers(analysis),
         layer_by_layer(analysis),
+        kernels_of_a_layer(analysis),
         findings(analysis),
         caveats(analysis),
     )

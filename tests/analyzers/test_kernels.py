@@ -99,5 +99,6 @@ def test_an_empty_queue_within_a_microbatch_is_told_from_waiting_for_another_sta
         forward(0, 0, 0, 200), forward(1, 0, 210, 400),
     )  # fmt: skip
     found = analyze(trace)
-    assert launch_gaps(found.timeline, found.spans, 1).tolist() == [[250, 280], [300, 320]]
-    assert launch_gaps(found.timeline, found.spans, 0).tolist() == []
+    gaps, at_work = launch_gaps(found.timeline, found.spans, 1)
+    assert (gaps.tolist(), at_work.tolist()) == ([[250, 280], [300, 320]], [[210, 400]])
+    assert launch_gaps(found.timeline, found.spans, 0)[0].tolist() == []
