@@ -190,8 +190,9 @@ def test_a_stage_that_is_slow_to_schedule_loses_that_time_to_its_own_host(slowed
         own = analysis.spans[(analysis.spans["stage"] == stage) & (analysis.spans["kind"] == "schedule")]
         states = analysis.timeline[analysis.timeline["device"] == stage]
         waited = {state: _overlap_ns(states[states["state"] == state], own) for state in WAITING_STATES}
-        assert waited["host"] > 0.9 * sum(waited.values())
-        assert _blame(analysis)[stage, stage, "host"] >= waited["host"]
+        # Beside it a send may be pending that the other stage, which is as slow, has not taken yet.
+        assert waited["starved"] < 0.1 * sum(waited.values())
+        assert _blame(analysis)[stage, stage, "host"] >= waited["host"] > 0
 
 
 def test_the_stage_that_does_not_embed_waits_for_the_one_that_is_slow_to_embed(slowed: Recorded) -> None:
