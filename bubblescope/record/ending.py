@@ -29,7 +29,9 @@ class Ending:
         from bubblescope.record.explanation import failure
 
         try:
-            return failure(spool, status, self._printed.end(), _starved_processes() - self._starved)
+            found = failure(spool, status, self._printed.end(), _starved_processes() - self._starved)
+            nothing_new = found["line"] is None and (status == 0 or self._asked)
+            return None if nothing_new else found
         except Exception as error:  # the recording counts for more than what is said about its end
             return {"explanation": f"the command ended with status {status}; explaining it failed: {error!r}"}
 

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from bubblescope.record.ending import Ending
 from bubblescope.record.explanation import failure, last_words
 from bubblescope.record.printed import LONGEST
 from bubblescope.record.spool import read_spool
 from bubblescope.trace.read import read_trace
+from tests.collectors.programs import run_program
 from tests.doctor.crashes import RAISED
 from tests.record.commands import BUBBLESCOPE, ENDLESS, SHORT, begun, bubblescope, environment, python
 
@@ -212,8 +214,6 @@ def test_the_device_of_the_stage_that_died_is_named(tmp_path: Path) -> None:
         import logging
         logging.error("[2026-01-01 PP1 TP0] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate")
         """
-    from tests.collectors.programs import run_program
-
     run_program(code, tmp_path)  # which does not listen, so that the words come as another writer's would
     run_program(
         "recorder.fact('last_words:ggml', '[PP1] torch.OutOfMemoryError: CUDA out of memory')", tmp_path
@@ -256,6 +256,18 @@ def test_a_spool_that_cannot_be_read_does_not_keep_the_recording_from_its_end(tm
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
     assert split(done.stderr)[1][-1].startswith("bubblescope: the command ended with status 3, and none")
+
+
+def test_a_server_that_could_not_be_driven_is_explained_only_by_what_it_said(tmp_path: Path) -> None:
+    ending = Ending()
+    ending.asked()  # by the driver, which gave up
+    assert ending.failure(tmp_path, 130, in_vain=True) is None
+    assert ending.failure(tmp_path, 0, in_vain=False) is None
+    run_program(f"recorder.fact('last_words:1:0', 'ValueError: {PARTITION}')", tmp_path)
+    found = ending.failure(tmp_path, 130, in_vain=True)
+    assert found is not None
+    assert found["known"] == "partition-sum"
+    assert ending.failure(tmp_path, 130, in_vain=False) is None
 
 
 def test_a_killed_recorder_takes_no_output_with_it(tmp_path: Path) -> None:
