@@ -3,16 +3,18 @@
 #include "ggml/cuda_time.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MOST_MARKS = 4096, MOST_PENDING = 2048 };
 /* How often a CUDA device is asked whether an event has happened. */
 enum { LOOK_US = 500 };
+/* Over a wait that is longer it shows whether waiting takes the processor's time. */
+static const int64_t LONG_WAIT_NS = 1000000;
 
 /* An event of ggml: what its functions take is the address of `device`. CUDA's own stands in `context`. */
 struct event {
@@ -43,11 +45,31 @@ struct mark_queue {
     struct cuda_clock *clock;
 };
 
+static int64_t processor_ns(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return used.tv_sec * INT64_C(1000000000) + used.tv_nsec;
+}
+
+/* The calling thread only waits and looks at the clock, and should not do so late on a busy machine: where
+ * that is allowed it goes before others. One that would keep a processor busy by waiting does not. */
+static void set_urgent(bool urgent) {
+    const struct sched_param first = {.sched_priority = urgent ? 1 : 0};
+    (void)pthread_setschedparam(pthread_self(), urgent ? SCHED_RR : SCHED_OTHER, &first);
+}
+
+static int64_t time_of_event(struct device *device, struct mark *mark) {
+    int64_t before_ns = spool_now(), used_ns = processor_ns();
+    device->real.event_synchronize(device->handle, mark->event);
+    int64_t now_ns = spool_now(), waited_ns = now_ns - before_ns;
+    if (waited_ns > LONG_WAIT_NS && processor_ns() - used_ns > waited_ns / 2)
+        set_urgent(false);
+    return now_ns;
+}
+
 static int64_t time_of(struct device *device, struct mark *mark) {
-    if (device->times == TIMES_OF_EVENTS) {
-        device->real.event_synchronize(device->handle, mark->event);
-        return spool_now();
-    }
+    if (device->times == TIMES_OF_EVENTS)
+        return time_of_event(device, mark);
     while (!cuda_event_happened(mark->own.context))
         usleep(LOOK_US);
     return cuda_event_time(device->queue->clock, mark->own.context);
@@ -65,8 +87,8 @@ static void *find_times(void *argument) {
     struct mark_queue *queue = device->queue;
     if (queue->clock != NULL)
         cuda_enter(queue->clock);
-    /* It only looks at the clock, and on a busy machine should not do so late; where it may. */
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -10);
+    else
+        set_urgent(true);
     for (;;) {
         pthread_mutex_lock(&queue->lock);
         while (queue->count == 0)
