@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,6 +31,8 @@ class Device(Protocol):
 
     @property
     def stage(self) -> int | None: ...
+    @property
+    def ordinal(self) -> int | None: ...
     @property
     def name(self) -> str | None: ...
     @property
@@ -85,11 +87,11 @@ def _explanation(failure: Failure, found: re.Match[str], text: str, devices: Seq
     groups = {name: value or "nothing more" for name, value in found.groupdict().items()}
     begin = text.rfind("\n", 0, found.start()) + 1
     stage = None if failure.whole else _stage(text[begin : found.end()])
-    affected = _affected(groups.get("current"), stage, devices)
+    affected = _affected(groups, stage, devices)
     for name in ("minimum", "current"):
         if name in groups:
             groups[name] = _dotted(groups[name])
-    where = f" on {_names(affected, devices)}" if affected else "" if stage is None else f" on stage {stage}"
+    where = _where(affected, groups.get("gpu"), stage, devices)
     what, why, do = (part.format_map(groups) for part in (failure.what, failure.why, failure.do))
     line = " ".join(found[0].split())[:LONGEST_LINE]
     return Explanation(failure.id, f"{what}{where}: {why}. What to do: {do}.", line, affected, failure.source)
@@ -101,13 +103,26 @@ def _stage(quoted: str) -> int | None:
     return int(found[1] or found[2]) if found else None
 
 
-def _affected(current: str | None, stage: int | None, devices: Sequence[Device]) -> tuple[int, ...]:
-    """The devices with the capability that the message names, else those of the stage that its line names."""
-    if current is not None:
-        same = [at for at, device in enumerate(devices) if device.capability == _dotted(current)]
+def _affected(groups: Mapping[str, str], stage: int | None, devices: Sequence[Device]) -> tuple[int, ...]:
+    """The devices of the capability or the number that the message names, else of its line's stage."""
+    every = range(len(devices))
+    if "current" in groups:
+        same = tuple(at for at in every if devices[at].capability == _dotted(groups["current"]))
         if same:
-            return tuple(same)
-    return tuple(at for at, device in enumerate(devices) if stage is not None and device.stage == stage)
+            return same
+    if "gpu" in groups:
+        number = int(groups["gpu"])
+        numbers = [at if devices[at].ordinal is None else devices[at].ordinal for at in every]
+        return tuple(at for at in every if numbers[at] == number)
+    return tuple(at for at in every if stage is not None and devices[at].stage == stage)
+
+
+def _where(affected: Sequence[int], gpu: str | None, stage: int | None, devices: Sequence[Device]) -> str:
+    if affected:
+        return f" on {_names(affected, devices)}"
+    if gpu is not None:
+        return f" on GPU {gpu}"
+    return "" if stage is None else f" on stage {stage}"
 
 
 def _names(affected: Sequence[int], devices: Sequence[Device]) -> str:

@@ -185,6 +185,17 @@ RAISED: list[tuple[str, str]] = [
     ),
     # sgl-project/sglang#19503
     ("pipeline-unsupported", "AssertionError: Pipeline Parallel is not compatible with this model."),
+    (
+        "out-of-memory",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity "
+        "of 31.36 GiB of which 94.69 MiB is free.",
+    ),
+    ("out-of-memory", "torch.AcceleratorError: CUDA error: out of memory"),
+    (
+        "out-of-memory",
+        "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 20480.00 MiB on device 1: cudaMalloc failed: "
+        "out of memory",
+    ),
     # ollama/ollama#11388
     ("out-of-memory", "llama_model_load: error loading model: unable to allocate CUDA0 buffer"),
     (

@@ -29,6 +29,27 @@ def test_what_an_engine_raises_is_known_again(failure: str, log: str) -> None:
     assert "\x1b" not in explanation.line
 
 
+def test_the_device_that_a_message_numbers_is_named() -> None:
+    torch = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity "
+        "of 23.53 GiB of which 512.44 MiB is free. Including non-PyTorch memory"
+    )
+    text = (
+        "2.00 GiB were asked for, and 512.44 MiB of 23.53 GiB were free: weights, KV cache, activations do "
+        "not fit. What to do: fewer layers for that stage, smaller chunks, or a shorter context."
+    )
+    explanation = explain(torch, RIG)
+    assert explanation is not None
+    assert (explanation.devices, explanation.text) == ((1,), f"Memory ran out on GPU 1 ({ADA}): {text}")
+    # By its number on the host where that is known, and by the number alone where the card is not.
+    explanation = explain(torch, (Device(ordinal=1, name="A"), Device(ordinal=0, name="B")))
+    assert explanation is not None
+    assert explanation.text.startswith("Memory ran out on GPU 0 (A): ")
+    explanation = explain(torch, ())
+    assert explanation is not None
+    assert explanation.text == f"Memory ran out on GPU 1: {text}"
+
+
 def test_what_the_command_as_a_whole_gets_wrong_is_no_devices_fault() -> None:
     log = "(Worker_PP1 pid=9) ERROR ValueError: sum(partitions)=37 does not match num_hidden_layers=36."
     explanation = explain(log, RIG)

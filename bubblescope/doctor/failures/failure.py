@@ -11,7 +11,8 @@ class Failure:
     """One known failure.
 
     id: for scripts. pattern: in the engine's own output, each within a few lines. It takes what it needs
-    by name: `minimum` and `current` are compute capabilities without the dot, others are quoted.
+    by name: `minimum` and `current` are compute capabilities without the dot, `gpu` is the number of a
+    device on its host, others are quoted.
     what: the sentence about what happened; why, do: what follows it. All are format strings over the
     pattern's groups.
     source: version and file that raises it, or the public report in which it was seen.

@@ -42,8 +42,26 @@ MEMORY = (
     ),
     failure(
         "out-of-memory",
-        r"(?:OutOfMemoryError: CUDA out of memory|cudaMalloc failed: out of memory|unable to allocate "
-        r"CUDA[0-9]{1,3} buffer)",
+        r"CUDA out of memory\. Tried to allocate (?P<wanted>[0-9.]{1,9} [KMG]iB)\. GPU (?P<gpu>[0-9]{1,3}) has "
+        r"a total capaci?ty of (?P<all>[0-9.]{1,9} GiB) of which (?P<free>[0-9.]{1,9} [KMG]iB) is free",
+        "Memory ran out",
+        "{wanted} were asked for, and {free} of {all} were free: weights, KV cache, activations do not fit",
+        "fewer layers for that stage, smaller chunks, or a shorter context",
+        "torch c10/cuda/CUDACachingAllocator.cpp",
+    ),
+    failure(
+        "out-of-memory",
+        r"allocating (?P<wanted>[0-9.]{1,12} MiB) on device (?P<gpu>[0-9]{1,3}): cudaMalloc failed: out of "
+        r"memory",
+        "Memory ran out",
+        "{wanted} were asked for and are not free: weights, KV cache, compute buffers do not fit",
+        "a smaller share for it in --tensor-split, a smaller -c or -ub, or fewer layers on GPUs (-ngl)",
+        "llama.cpp b11434 ggml-cuda.cu; ggml-org/llama.cpp#7366",
+    ),
+    failure(
+        "out-of-memory",
+        r"(?:CUDA out of memory|CUDA error: out of memory|cudaMalloc failed: out of memory"
+        r"|unable to allocate CUDA[0-9]{1,3} buffer)",
         "A GPU ran out of memory",
         "weights, KV cache and activations do not fit",
         "fewer layers for that stage, smaller chunks, or a shorter context",
