@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bubblescope.native.build import build
-from bubblescope.native.libraries import LIBRARIES
+from bubblescope.native.libraries import FOLDER, LIBRARIES
 from tests.collectors.programs import COLLECTORS
+from tests.native.spool_program import SANITIZERS, STRICT
 
 _HERE = Path(__file__).parent
 _STRICT = ("-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared")
@@ -69,6 +70,19 @@ def stubs(folder: Path, major: int, driver: int | None = None) -> Stubs:
         done = subprocess.run(["cc", *_STRICT, str(_HERE / source), *options], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
     return Stubs(folder, build(LIBRARIES["cupti"], flags=("-Werror",)))
+
+
+def threads_program(stubs: Stubs, sanitizer: str) -> Path:
+    """A program in C with the injection in it that uses the stubs from several threads, sanitized."""
+    program = stubs.folder / f"threads_{sanitizer}"
+    sources = [_HERE / "threads_program.c", *(FOLDER / name for name in LIBRARIES["cupti"].sources)]
+    found = (f"-L{stubs.folder}", f"-Wl,--no-as-needed,-rpath,{stubs.folder}")
+    libraries = (*found, "-l:libcuda.so.1", "-l:libcupti.so.13")
+    options = (*STRICT, *SANITIZERS[sanitizer], f"-I{FOLDER}")
+    command = ["cc", *options, *map(str, sources), *libraries, "-lpthread", "-ldl", "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return program
 
 
 def run(stubs: Stubs, spool: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,9 @@ import orjson
 import pytest
 
 from bubblescope.record.spool import Process, read_spool
-from tests.collectors.cupti.stubs import Stubs, run, stubs
+from tests.collectors.cupti.stubs import Stubs, run, stubs, threads_program
+from tests.native.spool_program import SANITIZERS
+from tests.native.spool_program import run as run_program
 
 _FIELDS = ["begin_ns", "end_ns", "work", "device", "stream", "bytes", "peer", "graph"]
 
@@ -118,6 +120,17 @@ def test_positions_rise_with_every_launch(cuda13: Stubs, tmp_path: Path) -> None
     """
     done = run(cuda13, tmp_path, code)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_threads_launch_at_once_and_nothing_is_lost(sanitizer: str, cuda13: Stubs, tmp_path: Path) -> None:
+    # GIVEN 4 threads with 5000 kernels each, of 10 names, while what ended is being written
+    assert run_program(threads_program(cuda13, sanitizer), tmp_path) == 0
+    process = injected(tmp_path)
+    streams, counts = np.unique(process.activities["stream"], return_counts=True)
+    assert (streams.tolist(), counts.tolist()) == ([0, 1, 2, 3], [5000] * 4)
+    assert len(np.unique(process.activities["correlation"])) == 20_000
+    assert set(process.lost.values()) == {0}
 
 
 @pytest.mark.parametrize(
