@@ -187,8 +187,8 @@ RAISED: list[tuple[str, str]] = [
     ("pipeline-unsupported", "AssertionError: Pipeline Parallel is not compatible with this model."),
     (
         "out-of-memory",
-        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity "
-        "of 31.36 GiB of which 94.69 MiB is free.",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total "
+        "capacity of 31.36 GiB of which 94.69 MiB is free.",
     ),
     ("out-of-memory", "torch.AcceleratorError: CUDA error: out of memory"),
     (
@@ -228,6 +228,12 @@ RAISED: list[tuple[str, str]] = [
         "no-such-model",
         "gguf_init_from_file: failed to open GGUF file 'nowhere.gguf' (No such file or directory)\n"
         "llama_model_load: error loading model: llama_model_loader: failed to load model from nowhere.gguf",
+    ),
+    # Seen with SGLang 0.5.21.
+    (
+        "model-not-cached",
+        "OSError: We couldn't connect to 'https://hub.example' to load the files, and couldn't find them in the "
+        "cached files.",
     ),
     (
         "unknown-architecture",

@@ -42,8 +42,8 @@ MEMORY = (
     ),
     failure(
         "out-of-memory",
-        r"CUDA out of memory\. Tried to allocate (?P<wanted>[0-9.]{1,9} [KMG]iB)\. GPU (?P<gpu>[0-9]{1,3}) has "
-        r"a total capaci?ty of (?P<all>[0-9.]{1,9} GiB) of which (?P<free>[0-9.]{1,9} [KMG]iB) is free",
+        r"CUDA out of memory\. Tried to allocate (?P<wanted>[0-9.]{1,9} [KMG]iB)\. GPU (?P<gpu>[0-9]{1,3}) "
+        r"has a total capaci?ty of (?P<all>[0-9.]{1,9} GiB) of which (?P<free>[0-9.]{1,9} [KMG]iB) is free",
         "Memory ran out",
         "{wanted} were asked for, and {free} of {all} were free: weights, KV cache, activations do not fit",
         "fewer layers for that stage, smaller chunks, or a shorter context",

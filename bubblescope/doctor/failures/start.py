@@ -25,11 +25,12 @@ START = (
     ),
     failure(
         "model-not-cached",
-        r"Cannot find an appropriate cached snapshot folder for the specified revision",
+        r"(?:Cannot find an appropriate cached snapshot folder for the specified revision"
+        r"|to load the files, and couldn't find them in the cached files)",
         "The model was not found",
         "it is not in the cache, and the hub was not asked (HF_HUB_OFFLINE) or not reached",
         "the path of a folder, the right name, or a download beforehand",
-        "huggingface_hub _snapshot_download.py, seen with vllm 0.32.0",
+        "huggingface_hub, transformers utils/hub.py, seen with vllm 0.32.0 and sglang 0.5.21",
         whole=True,
     ),
     failure(
