@@ -232,8 +232,8 @@ RAISED: list[tuple[str, str]] = [
     # Seen with SGLang 0.5.21.
     (
         "model-not-cached",
-        "OSError: We couldn't connect to 'https://hub.example' to load the files, and couldn't find them in the "
-        "cached files.",
+        "OSError: We couldn't connect to 'https://hub.example' to load the files, and couldn't find them in "
+        "the cached files.",
     ),
     (
         "unknown-architecture",
