@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import stat
+import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from bubblescope.collectors._bubblescope_inject import layout
+from bubblescope.native.libraries import FOLDER
 from bubblescope.record.assemble import traces_of
 from bubblescope.record.spool import Process, read_spool
 from bubblescope.trace.model import Device
@@ -112,6 +114,23 @@ def test_nothing_is_written_unless_asked_for_or_without_an_event(program: Path, 
     assert run(program, None, "idle") == 3
     assert run(program, tmp_path, "idle") == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_interface_is_one_of_cpp_too() -> None:
+    command = [
+        "c++",
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsyntax-only",
+        f"-I{FOLDER}",
+        "-x",
+        "c++",
+        "-",
+    ]
+    program = '#include "spool.h"\nint main() { return spool_start() ? 0 : 1; }\n'
+    assert subprocess.run(command, input=program, text=True).returncode == 0
 
 
 def test_the_header_and_the_structures_are_those_of_the_format() -> None:
