@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bubblescope.analyzers.findings.launch_bound import launch_bound
 from bubblescope.analyzers.findings.llama_costs import costs
+from bubblescope.analyzers.findings.llama_devices import without_layers
 from bubblescope.analyzers.findings.llama_pipelining import drained_by_reuse, small_ubatches, switched_off
 from bubblescope.analyzers.findings.replay import COPIES, replay
 from bubblescope.analyzers.findings.ubatches import ubatches
@@ -32,6 +33,7 @@ def _of_llama_cpp(analysis: Analysis) -> Iterator[Finding]:
     if pipelining:
         yield from drained_by_reuse(played)
         yield from small_ubatches(played, facts)
+        yield from without_layers(analysis, played)
     yield from _split(analysis)
 
 

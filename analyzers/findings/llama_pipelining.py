@@ -132,7 +132,7 @@ def _predicted(played: Replay, finding: Finding, saved: float) -> Finding:
 def _idle_ns(played: Replay) -> int:
     """For how long of a prompt a device does not work, as a mean over the devices."""
     found = played.found
-    busy_ns = float(found.busy_ns.sum()) / (found.busy_ns.shape[0] * found.prompts)
+    busy_ns: float = float(found.busy_ns.sum()) / (len(found.busy_ns) * found.prompts)
     return round(played.makespan_ns - busy_ns)
 
 

@@ -100,12 +100,12 @@ def make(folder: Path) -> Fakes:
 def bench(
     fakes: Fakes, folder: Path, *options: str, node_us: Sequence[int] = (500, 500, 500), **more: str
 ) -> Benched:
-    """Record llama-bench on a prompt of 4096 tokens, three times."""
+    """Record llama-bench on a prompt of 4096 tokens, five times."""
     names = "/".join(f"FAKE{number}" for number in range(len(node_us)))
     devices = [] if "-dev" in options else ["-dev", names]
     command = [
         str(LLAMACPP / "bin" / "llama-bench"), "-m", str(fakes.model), "-ngl", "99", "-t", "1",
-        "-p", "4096", "-n", "0", "-r", "3", "-o", "jsonl", *devices, *options,
+        "-p", "4096", "-n", "0", "-r", "5", "-o", "jsonl", *devices, *options,
     ]  # fmt: skip
     trace, log = folder / "trace.json", folder / "log"
     done = subprocess.run(

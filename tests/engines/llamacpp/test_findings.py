@@ -25,6 +25,7 @@ WAYS: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "small": (("-ub", "64"), {*CPU_EMBEDDING, "graph-reuse-drain", "small-ubatch"}),
     "small_built": (("-ub", "64"), {*CPU_EMBEDDING, "small-ubatch"}),
     "uneven": (("-ts", "6/1/2"), {*CPU_EMBEDDING, "layer-split"}),
+    "one_left_out": (("-ts", "7/1/1"), {*CPU_EMBEDDING, "layer-split", "device-without-layers"}),
     "kv_on_cpu": (("-nkvo", "1"), {*CPU_EMBEDDING, "kv-cache-on-cpu", "cpu-splits"}),
     "one": (("-dev", "FAKE0"), CPU_EMBEDDING),
 }
@@ -74,6 +75,8 @@ def test_each_finding_is_where_it_should_be_and_nowhere_else(way: str, run: Run)
     [
         ("embeddings", "override-drain", "default"),
         ("small", "graph-reuse-drain", "small_built"),
+        # Evenly over all three is what llama.cpp does unless told otherwise.
+        ("one_left_out", "device-without-layers", "default"),
     ],
 )
 def test_following_a_finding_s_flag_gains_what_was_predicted(
