@@ -69,3 +69,15 @@ def test_a_counter_may_be_missing() -> None:
         COUNTERS, {"device": [0], "name": ["power_w"], "time_ns": [1], "value": [float("nan")]}
     )
     assert table["value"].isna().tolist() == [True]
+
+
+def test_columns_with_a_default_need_not_be_given() -> None:
+    lanes = Schema(
+        "lanes", {"lane": "int32", "peer": "int64", "note": "text"}, defaults={"peer": -1, "note": ""}
+    )
+    table = frames.table(lanes, {"lane": [3, 4], "peer": [7, 8]})
+    assert table.to_dict("list") == {"lane": [3, 4], "peer": [7, 8], "note": ["", ""]}
+    assert frames.checked(lanes, table[["lane"]])["peer"].tolist() == [-1, -1]
+    assert list(frames.empty(lanes).columns) == ["lane", "peer", "note"]
+    with pytest.raises(SchemaError, match="lane"):
+        frames.checked(lanes, table[["peer"]])
