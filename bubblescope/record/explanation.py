@@ -35,7 +35,8 @@ def failure(spool: Path, status: int, printed: str, starved: int = 0) -> dict[st
     processes = _processes(spool)
     words = "\n".join(last_words(processes))
     recorded = tables.devices(processes).devices
-    known = explain(f"{words}\n{printed}", recorded or _cards())
+    # The words last: of a text the end is looked at, and what was printed may be long.
+    known = explain(f"{printed}\n{words}", recorded or _cards())
     if known is not None:
         devices = list(known.devices) if recorded else []
         return _fact(known.text, known.line, known.id, known.source, devices)

@@ -225,6 +225,11 @@ def test_the_device_of_the_stage_that_died_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_words_count_beside_a_long_output(tmp_path: Path) -> None:
+    run_program(f"recorder.fact('last_words:1:0', 'ValueError: {PARTITION}')", tmp_path)
+    assert failure(tmp_path, 1, "Error: x\n" * LONGEST)["known"] == "partition-sum"
+
+
 def test_words_of_long_ago_are_left_out_and_what_is_no_text_too(tmp_path: Path) -> None:
     from tests.record.processes import process
 
