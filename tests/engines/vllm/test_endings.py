@@ -101,14 +101,16 @@ def test_a_server_that_cannot_start_ends_with_its_own_status_and_words(
     assert nothing_is_left_running(tmp_path)
 
 
-@pytest.mark.parametrize("missing", ["model", "model/config.json"])
-def test_a_model_that_is_not_there_is_vllm_s_to_tell(tmp_path: Path, missing: str) -> None:
+@pytest.mark.parametrize(
+    ("missing", "named"), [("model", "{}/model"), ("model/config.json", "the command ended with status 1")]
+)
+def test_a_model_that_is_not_there_is_vllm_s_to_tell(tmp_path: Path, missing: str, named: str) -> None:
     prepare(tmp_path)
     (tmp_path / missing).rename(tmp_path / "elsewhere")
     recording = record(tmp_path, ["--prompt-tokens", "100"], command(tmp_path))
     assert recording.status == 1
     assert nothing_was_recorded(recording)
-    assert str(tmp_path / "model") in recording.said()[-1]
+    assert named.format(tmp_path) in recording.said()[-1]
     assert nothing_is_left_running(tmp_path)
 
 
