@@ -21,7 +21,7 @@ from bubblescope.collectors._bubblescope_inject.writer import (
     Writer,
 )
 from bubblescope.errors import BubblescopeError, UsageError
-from bubblescope.record import plugins
+from bubblescope.record import llama_log, plugins
 from bubblescope.record.command_line import engine_of
 from bubblescope.record.destination import Destination, destination
 from bubblescope.record.ending import FAILURE_FACT, Ending
@@ -91,6 +91,9 @@ def record(
     preloaded = preload(command, os.environ)
     if preloaded.why_not:
         messages.say(preloaded.why_not)
+    silent = llama_log.silent_program(command)
+    if silent is not None:
+        messages.say(llama_log.LIMITS.format(program=silent))
 
     def begin() -> None:
         try:
@@ -105,6 +108,8 @@ def record(
 
     try:
         environment = {**_environment(spool, limits, detail), **injected.environment, **preloaded.environment}
+        if silent is not None:
+            environment = {**llama_log.environment(spool), **environment}
     except OSError as error:
         shutil.rmtree(spool, ignore_errors=True)
         raise RecordingError(f"cannot record into {shown(where.spool)}: {error.strerror}") from None
@@ -126,7 +131,7 @@ def record(
         if sampler is not None:
             sampler.stop()
     driven = _driven(driver)
-    facts = {"exit_status": status, **driven}
+    facts = {**llama_log.facts_of(spool), "exit_status": status, **driven}
     if driven and status in _ENDED_BY_US:
         status = 0
     failure = ending.failure(spool, status, in_vain=driver is not None and driver.failure is not None)

@@ -1,0 +1,146 @@
+"""What llama.cpp's own log tells, for a program into which nothing can be loaded.
+
+A program that llama.cpp is linked into statically, stripped of its symbols, shows none of its functions. Its
+log still names the layers' devices, the parts of the graph, and whether it pipelines; no times, nothing of
+graphs that are reused. Only programs that take llama.cpp's common options write it where they are told.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+#: Below the spool.
+NAME = "llama.log"
+LIMITS = (
+    "llama.cpp is linked into {program} statically and stripped of its symbols, so only its log can be read: "
+    "the layers of each device, the splits of the graph, whether it pipelines; no times on devices, no copies"
+)
+_PROGRAMS = ("llama-server", "llama-cli")
+_LARGEST_LOG = 64 << 20
+_MOST_SECTIONS = 512
+_SYMBOL_TABLE, _TEXTS, _FEWEST_BYTES = 2, 3, 64
+_SHARED = (b"libllama", b"libggml")
+
+_LAYER = re.compile(r"layer +(\d+) assigned to device (\S+?)(?:,|$)")
+_SPLIT = re.compile(r"## SPLIT #(\d+): (\S+) #")
+_NUMBERS = {
+    "llama_copies": re.compile(r"sched copies = (\d+)"),
+    "llama_splits": re.compile(r"\bsplits = (\d+)"),
+    "chunk_tokens": re.compile(r"\bn_ubatch += (\d+)"),
+    "batch_tokens": re.compile(r"\bn_batch += (\d+)"),
+}
+_VERSION = re.compile(r"\bbuild: (\d+) ")
+
+
+def silent_program(command: Sequence[str]) -> str | None:
+    """The program of llama.cpp in a command that shows none of its functions; None if there is none."""
+    for word in command:
+        if Path(word).name in _PROGRAMS:
+            found = shutil.which(word)
+            return word if found is not None and _shows_nothing(Path(found)) else None
+    return None
+
+
+def environment(spool: Path) -> dict[str, str]:
+    """What has such a program write its log into the spool folder."""
+    return {
+        "GGML_SCHED_DEBUG": "1",
+        "LLAMA_ARG_LOG_FILE": str(spool / NAME),
+        "LLAMA_ARG_LOG_VERBOSITY": "5",
+    }
+
+
+def facts_of(spool: Path) -> dict[str, Any]:
+    """The facts that the log in a spool folder tells; none if there is no log."""
+    try:
+        with (spool / NAME).open("rb") as file:
+            return facts(file.read(_LARGEST_LOG).decode("utf-8", "replace").splitlines())
+    except OSError:
+        return {}
+
+
+def facts(lines: Iterable[str]) -> dict[str, Any]:
+    """The facts of a log, under the names that the preloaded library gives them.
+
+    What is said of several contexts counts as it was said last, and of graphs the one with most splits.
+    """
+    layers: dict[int, str] = {}
+    told: dict[str, Any] = {}
+    most = 0
+    for line in lines:
+        if found := _LAYER.search(line):
+            layers[int(found[1])] = found[2]
+        elif found := _SPLIT.search(line):
+            most = max(most, int(found[1]) + 1)
+        elif "pipeline parallelism enabled" in line:
+            told["llama_pipelining"] = True
+        elif "retrying without pipeline parallelism" in line:
+            told["llama_pipelining"] = False
+        else:
+            told.update(_numbers(line))
+    if most:
+        told["llama_splits"] = most
+    if told or layers:
+        told = {"llama_pipelining": False, **told, **_held(layers), "llama_seen_by": "log"}
+    return told
+
+
+def _numbers(line: str) -> dict[str, Any]:
+    for name, pattern in _NUMBERS.items():
+        if found := pattern.search(line):
+            return {name: int(found[1])}
+    if found := _VERSION.search(line):
+        return {"engine_version": f"b{found[1]}"}
+    return {}
+
+
+def _held(layers: Mapping[int, str]) -> dict[str, Any]:
+    """The layers' devices; the last of the log's layers is the output layer."""
+    if not layers or sorted(layers) != list(range(len(layers))):
+        return {}
+    *repeating, output = (layers[number] for number in range(len(layers)))
+    on_devices = [name for name in repeating if name != "CPU"]
+    held = {"partition": [on_devices.count(name) for name in dict.fromkeys(on_devices)]} if on_devices else {}
+    return {**held, "llama_layer_devices": repeating, "llama_output_device": output}
+
+
+def _shows_nothing(program: Path) -> bool:
+    """Whether an ELF file has neither llama.cpp as a shared library nor a table of its own symbols."""
+    try:
+        with program.open("rb") as file:
+            sections = _sections(file)
+            texts = b"".join(_content(file, *place) for kind, *place in sections if kind == _TEXTS)
+    except (OSError, struct.error, ValueError):
+        return False
+    tabled = any(kind == _SYMBOL_TABLE for kind, *_ in sections)
+    return bool(sections) and not tabled and not any(name in texts for name in _SHARED)
+
+
+def _sections(file: BinaryIO) -> list[tuple[int, int, int]]:
+    """Kind, place and size of each section of a 64-bit little-endian ELF file; none of another file."""
+    header = file.read(_FEWEST_BYTES)
+    if header[:6] != b"\x7fELF\x02\x01":
+        return []
+    (table,) = struct.unpack_from("<Q", header, 40)
+    size, count = struct.unpack_from("<HH", header, 58)
+    if size < _FEWEST_BYTES or count > _MOST_SECTIONS:
+        return []
+    file.seek(table)
+    rows = file.read(size * count)
+    return [_section(rows, at) for at in range(0, size * count, size)]
+
+
+def _section(rows: bytes, at: int) -> tuple[int, int, int]:
+    (kind,) = struct.unpack_from("<I", rows, at + 4)
+    place, size = struct.unpack_from("<QQ", rows, at + 24)
+    return kind, place, size
+
+
+def _content(file: BinaryIO, place: int, size: int) -> bytes:
+    file.seek(place)
+    return file.read(min(size, _LARGEST_LOG))
