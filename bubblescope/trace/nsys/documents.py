@@ -13,7 +13,7 @@ from bubblescope.trace.communication import of_kernel_name
 from bubblescope.trace.facts import Facts
 from bubblescope.trace.frames import UNKNOWN
 from bubblescope.trace.nsys.activity import NAMELESS, OWN_NAMES
-from bubblescope.trace.nsys.database import Longs, is_time
+from bubblescope.trace.nsys.database import MISSING, Longs, is_time
 from bubblescope.trace.nsys.device_ranges import projected, ways
 from bubblescope.trace.nsys.launches import PROCESS, innermost
 from bubblescope.trace.nsys.machine import Machine, pid_of, tid_of
@@ -27,20 +27,30 @@ from bubblescope.trace.ranks import place_in
 def documents(
     file: str, work: Columns, names: Mapping[int, str], marked: Ranges, machine: Machine
 ) -> Iterator[Document]:
-    """One per process that did something.
+    """One per process that worked on a device, or names spans; one per process where none did.
 
     work: as `activity` gives it, with `at` and `thread` of its launch. names: of its `name`.
     """
     told = [told_by(name) for name in marked.names]
     ranks = _ranks(told)
     owners = marked.columns["thread"] & PROCESS
-    for process in np.unique(np.concatenate([work["process"], owners])).tolist():
+    for process in processes(work, marked).tolist():
         part = Part(uncategorised=False)
         own = _usable(_only(work, work["process"] == process), part)
         scopes = _usable(_only(marked.columns, owners == process), part)
         part.on_device = len(own["code"]) > 0
         building = _Building(part, process, machine, names, marked.names, told, ranks)
         yield building.document(file, own, scopes, marked.threads)
+
+
+def processes(work: Columns, marked: Ranges) -> Longs:
+    """The processes that have a document. Beside those that worked on a device the ranges of others, which
+    are many in a tree of processes, mean nothing unless they name spans."""
+    owners = marked.columns["thread"] & PROCESS
+    if not (work["process"] != MISSING).any():
+        return np.unique(np.concatenate([work["process"], owners]))
+    names = np.array([told_by(name) is not None for name in marked.names], dtype=bool)
+    return np.unique(np.concatenate([work["process"], owners[_taken(names, marked.columns["name"])]]))
 
 
 @dataclass(frozen=True)

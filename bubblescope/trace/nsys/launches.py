@@ -15,6 +15,7 @@ MOST_NESTED = 64
 #: The lower bits of a thread's number tell it from the others of its process.
 PROCESS = ~0xFFFFFF
 _CORRELATIONS = (1 << 33) - 1
+_NONE = np.empty(0, np.int64)
 
 
 def launches(database: Database, activity: Columns) -> tuple[Longs, Longs]:
@@ -41,16 +42,21 @@ def innermost(ranges: Columns, at: Longs, thread: Longs) -> tuple[Longs, Longs]:
     begin. Both as positions in `ranges`, -1 where there is none. Ranges may cross."""
     found = np.full(len(at), -1)
     parent = np.full(len(ranges["thread"]), -1)
-    order = np.argsort(ranges["begin_ns"], kind="stable")
-    for number in np.unique(ranges["thread"]).tolist():
-        own = order[ranges["thread"][order] == number]
+    launched = dict(_by_value(thread, np.argsort(thread, kind="stable")))
+    for number, own in _by_value(ranges["thread"], np.lexsort((ranges["begin_ns"], ranges["thread"]))):
         begin, end = ranges["begin_ns"][own], ranges["end_ns"][own]
         before = np.fromiter(_parents(begin.tolist(), end.tolist()), np.int64, len(own))
         parent[own] = np.where(before < 0, -1, own[before])
-        rows = np.flatnonzero(thread == number)
+        rows = launched.get(number, _NONE)
         last = np.searchsorted(begin, at[rows], side="right") - 1
         found[rows] = np.where(last < 0, -1, own[last])
     return around(found, parent, ranges["end_ns"], at), parent
+
+
+def _by_value(values: Longs, order: Longs) -> Iterator[tuple[int, Longs]]:
+    """Each distinct value with the positions that have it, in the given order, which is one by value."""
+    distinct, first = np.unique(values[order], return_index=True)
+    yield from zip(distinct.tolist(), np.split(order, first[1:]), strict=True) if len(distinct) else ()
 
 
 def around(found: Longs, parent: Longs, end: Longs, at: Longs) -> Longs:

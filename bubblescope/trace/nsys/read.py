@@ -13,14 +13,15 @@ from bubblescope.trace.nsys import activity as device_work
 from bubblescope.trace.nsys import nvtx
 from bubblescope.trace.nsys.activity import activity, strings
 from bubblescope.trace.nsys.database import MISSING, Database
-from bubblescope.trace.nsys.documents import documents
-from bubblescope.trace.nsys.launches import CALLS, launches
+from bubblescope.trace.nsys.documents import documents, processes
+from bubblescope.trace.nsys.launches import CALLS, PROCESS, launches
 from bubblescope.trace.nsys.machine import machine
 from bubblescope.trace.nsys.nvtx import ranges
 from bubblescope.trace.part import MOST_HOST_OPS, Columns
 from bubblescope.trace.processes import Document
 from bubblescope.trace.source import shown
 
+_MOST_PROCESSES = 1024
 _HOW = "record with `nsys profile --trace=cuda,nvtx`"
 
 
@@ -39,6 +40,14 @@ def read_export(path: Path) -> tuple[list[Document], list[Lost]]:
         names = strings(database, set(np.unique(work["name"]).tolist()))
         told = machine(database)
         lost = [*_gaps(database, work, bool(launched)), *_damage(database, path)]
+    shown_processes = processes(work, marked)
+    if len(shown_processes) > _MOST_PROCESSES:
+        raise NotATraceError(
+            f"{shown(path)} shows {len(shown_processes)} processes; up to {_MOST_PROCESSES} can be looked at"
+        )
+    silent = np.setdiff1d(marked.columns["thread"] & PROCESS, shown_processes)
+    if len(silent):
+        lost.append(Lost("ranges of processes without device work", "they are left out", len(silent)))
     work |= {"at": at, "thread": thread}
     found = list(documents(shown(path.name), work, names, marked, told))
     if not found:

@@ -13,7 +13,7 @@ from bubblescope.errors import NotATraceError
 from bubblescope.trace.nsys.database import Database
 from bubblescope.trace.read import read_trace
 from tests.trace.files import damaged, rows, said
-from tests.trace.nsys.exports import Export
+from tests.trace.nsys.exports import Export, thread
 
 
 def small() -> Export:
@@ -48,7 +48,7 @@ def test_no_column_is_computed(tmp_path: Path) -> None:
         [
             "DROP TABLE NVTX_EVENTS",
             f'CREATE TABLE NVTX_EVENTS (start, "end", eventType, globalTid, {computed})',
-            "INSERT INTO NVTX_EVENTS VALUES (0, 9, 59, 1)",
+            f"INSERT INTO NVTX_EVENTS VALUES (0, 9, 59, {thread(100, 1)})",
         ],
     )
     with Database(path) as database:
@@ -165,3 +165,12 @@ def test_a_path_means_nothing_to_sqlite(tmp_path: Path) -> None:
     path = tmp_path / "a%20b?mode=memory#c.sqlite"
     shutil.copy(small().write(tmp_path / "x.sqlite"), path)
     assert len(read_trace(path).slices) == 2
+
+
+def test_more_processes_than_any_job_has_are_refused(tmp_path: Path) -> None:
+    export = Export()
+    for pid in range(1100):
+        export.kernel(pid, pid + 1, pid=pid)
+    path = export.write(tmp_path / "x.sqlite")
+    with pytest.raises(NotATraceError, match=r"x\.sqlite shows 1100 processes; up to 1024 can be looked at"):
+        read_trace(path)

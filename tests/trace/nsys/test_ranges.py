@@ -7,7 +7,7 @@ from pathlib import Path
 from bubblescope.trace.frames import UNKNOWN
 from bubblescope.trace.model import Trace
 from bubblescope.trace.read import read_trace
-from tests.trace.files import rows
+from tests.trace.files import rows, said
 from tests.trace.nsys.exports import GEMM, SEND_RECV, STARTED, Export, thread
 
 
@@ -101,3 +101,13 @@ def test_a_range_of_torch_tells_the_peer(tmp_path: Path) -> None:
     assert [row for row in rows(trace, "category", "operation", "peer") if row[0] == "kernel"] == [
         ("kernel", "send", 1)
     ]
+
+
+def test_ranges_of_processes_that_did_nothing_on_a_device_are_left_out_and_counted(tmp_path: Path) -> None:
+    export = (
+        Export().range(0, 10, "mine", 100).range(0, 10, "http", 300).range(5, 10, "schedule stage=0", 400)
+    )
+    trace = read_trace(export.kernel(20, 30, pid=100).write(tmp_path / "x.sqlite"))
+    assert [name for _, name in rows(trace, "begin_ns", "name")] == ["mine", "schedule stage=0", GEMM]
+    assert said(trace)["ranges of processes without device work"] == 1
+    assert len(trace.run.devices) == 2
