@@ -1,5 +1,4 @@
 #include "ggml/forward.h"
-#include "ggml/marks.h"
 #include "ggml/tables.h"
 #include "ggml/ubatch.h"
 
@@ -56,7 +55,6 @@ static void our_set(ggml_object buffer, ggml_object tensor, const void *data, si
     else
         host_span(type->device, SPOOL_COPY, begin_ns, (int64_t)size);
     copied_to = NULL;
-    (void)marks_work(type->device, true); /* to set its memory, CUDA made the device current */
 }
 
 static void our_get(ggml_object buffer, ggml_object tensor, void *data, size_t offset, size_t size) {

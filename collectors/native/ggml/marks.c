@@ -149,7 +149,7 @@ static bool is_of(struct device *device, const char *registry) {
     return name != NULL && strcmp(name, registry) == 0;
 }
 
-static void begin_marks(struct device *device, bool is_cuda) {
+static void begin_marks(struct device *device) {
     /* Vulkan's events are not to be waited for by another thread, and a client's tell nothing. */
     if (device->is_host || device->sends_only || device->real.record == NULL || device->real.event_new == NULL ||
         device->real.event_synchronize == NULL || is_of(device, "Vulkan"))
@@ -160,25 +160,24 @@ static void begin_marks(struct device *device, bool is_cuda) {
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->more, NULL);
     device->queue = queue;
-    if (is_cuda)
+    /* To make an event, ggml makes its device the current one. */
+    bool is_cuda = is_of(device, "CUDA");
+    if (is_cuda && device->real.event_new(device->handle) != NULL)
         queue->clock = cuda_clock_of_current_device();
     if ((!is_cuda || queue->clock != NULL) && start_thread(device))
         device->times = is_cuda ? TIMES_OF_CUDA : TIMES_OF_EVENTS;
     tell_devices();
 }
 
-bool marks_work(struct device *device, bool is_current) {
+bool marks_work(struct device *device) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     if (__atomic_load_n(&device->asked, __ATOMIC_ACQUIRE))
         return device->times != TIMES_OF_CALLS;
     if (device->position == NO_STAGE)
         return false;
-    bool is_cuda = is_of(device, "CUDA");
-    if (is_cuda && !is_current)
-        return false;
     pthread_mutex_lock(&lock);
     if (!device->asked) {
-        begin_marks(device, is_cuda);
+        begin_marks(device);
         __atomic_store_n(&device->asked, true, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);

@@ -11,8 +11,8 @@
 struct mark;
 
 /* Whether points in the queue of a stage's device can be marked; false where only the host's calls tell
- * times. With CUDA that begins when the device is the calling thread's current one. */
-bool marks_work(struct device *device, bool is_current);
+ * times. */
+bool marks_work(struct device *device);
 
 /* Puts a mark into the queue of a backend; NULL if there are too many in it. */
 struct mark *mark_here(struct device *device, ggml_object backend);

@@ -69,7 +69,7 @@ static int compute_on_host(struct device *device, ggml_object backend, ggml_obje
 
 static int compute_on_stage(struct device *device, ggml_object backend, ggml_object graph) {
     struct spool_span span;
-    bool marked = marks_work(device, false);
+    bool marked = marks_work(device);
     forward_is_over(device);
     span_of(&span, device, SPOOL_FORWARD);
     layers_of_split(graph, &span.layer_begin, &span.layer_end);
@@ -85,7 +85,6 @@ static int compute_on_stage(struct device *device, ggml_object backend, ggml_obj
     } else {
         device->forward = span;
         device->forward_place = place;
-        (void)marks_work(device, true);
     }
     this_ubatch()->last = device;
     return status;
@@ -107,7 +106,7 @@ static bool our_copy(ggml_object source, ggml_object target, ggml_object from, g
     struct device *sender = device_of_backend(source), *receiver = device_of_backend(target);
     struct spool_place nowhere = {NULL, 0, 0};
     if (!this_ubatch()->computing || !is_stage(sender) || !is_stage(receiver) || sender == receiver ||
-        !marks_work(sender, false) || !marks_work(receiver, false))
+        !marks_work(sender) || !marks_work(receiver))
         return receiver->real.copy(source, target, from, to);
     struct spool_span sent, received;
     span_of(&sent, sender, SPOOL_SEND);

@@ -21,6 +21,8 @@ from tests.engines.llamacpp.gguf import Shape, write
 
 LLAMACPP = Path.home() / ".cache" / "bubblescope" / "engines" / "llamacpp"
 FAKE_GPUS = Path(__file__).parents[2] / "engines" / "llamacpp" / "fake_gpu.cpp"
+_BIN = LLAMACPP / "bin"
+LIBRARIES_OF_GGML = ("-lggml", "-lggml-base", f"-L{_BIN}", f"-Wl,-rpath,{_BIN}")
 #: 8 layers of width 64: activations of a token are 256 bytes.
 SHAPE = Shape(layers=8, width=64)
 
@@ -58,7 +60,7 @@ def compiled(folder: Path) -> Programs:
     )
     _compile(source, programs.decode, "-Wall", "-Wextra", "-Werror", *libraries)
     _compile(source, programs.as_library, "-fPIC", "-shared", *libraries)
-    _compile(FAKE_GPUS, programs.fake_gpus, "-fPIC", "-shared", *libraries)
+    _compile(FAKE_GPUS, programs.fake_gpus, "-fPIC", "-shared", *LIBRARIES_OF_GGML)
     write(programs.model, SHAPE)
     return programs
 
@@ -75,6 +77,19 @@ def _compile(source: Path, made: Path, *options: str) -> None:
         str(made),
     ]
     subprocess.run([*command, "-lpthread"], check=True)
+
+
+def fake_cuda(folder: Path) -> tuple[Path, Path]:
+    """The fake GPUs under the name of CUDA, and the fake driver that makes their events."""
+    source = folder / "fake_gpu_called_cuda.cpp"
+    source.write_text(FAKE_GPUS.read_text().replace('"FAKE"', '"CUDA"'))
+    gpus, driver = folder / "libggml-cuda.so", folder / "libcuda.so.1"
+    _compile(source, gpus, "-fPIC", "-shared", *LIBRARIES_OF_GGML)
+    driver_source = Path(__file__).with_name("fake_cuda.cpp")
+    _compile(
+        driver_source, driver, "-fPIC", "-shared", "-Wl,-soname,libcuda.so.1", "-Wall", "-Wextra", "-Werror"
+    )
+    return gpus, driver
 
 
 def sanitized_library(folder: Path) -> Path:

@@ -21,6 +21,7 @@ from tests.collectors.ggml.running import (
     arguments,
     compiled,
     environment,
+    fake_cuda,
     installed,
     recorded,
     sanitized_library,
@@ -154,6 +155,24 @@ def test_it_is_told_why_nothing_is_pipelined(
     trace = recorded(programs, tmp_path, *arguments(programs, devices), **variables)
     assert trace.run.facts["llama_pipelining"] is False
     assert trace.run.facts["llama_pipelining_lacks"] == lacks
+
+
+def test_cuda_devices_tell_their_times_without_being_waited_for(programs: Programs, tmp_path: Path) -> None:
+    # GIVEN the fake GPUs under the name of CUDA, and a fake of its driver
+    gpus, driver = fake_cuda(tmp_path)
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    model, _, tokens, ubatch = arguments(programs)
+    variables = {"GGML_BACKEND_PATH": gpus, "LD_PRELOAD": f"{build(LIBRARIES['ggml'])}:{driver}"}
+    trace = recorded(programs, spool, model, "CUDA0,CUDA1,CUDA2", tokens, ubatch, **variables)
+    assert trace.run.facts["llama_device_times"] == {f"CUDA{number}": "cuda events" for number in range(3)}
+    assert trace.run.facts["device_clock_uncertainty_ns"] > 0
+    for kind, stages in (("forward", (0, 1, 2)), ("send", (0, 1)), ("recv", (1, 2))):
+        spans = of_kind(trace, kind)
+        assert sorted(spans[["stage", "microbatch"]].itertuples(index=False, name=None)) == [
+            (stage, microbatch) for stage in stages for microbatch in range(5)
+        ]
+        assert set(spans["clock"]) == {"device"}
 
 
 def test_a_program_killed_in_the_middle_leaves_what_it_did(programs: Programs, tmp_path: Path) -> None:
