@@ -90,6 +90,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         *missing_hooks(facts),
         *activity.losses(processes),
         *missing_detail(facts, spans),
+        *llama_log.lost(facts),
         *sampled.lost,
         *_lost("processes, their later events", running, "they still ran when the recording was merged"),
     )

@@ -10,15 +10,18 @@ from __future__ import annotations
 import re
 import shutil
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from bubblescope.trace.model import Lost
+
 #: Below the spool.
 NAME = "llama.log"
+_UNKNOWN = "no times on devices, no copies, nothing of graphs that are reused"
 LIMITS = (
     "llama.cpp is linked into {program} statically and stripped of its symbols, so only its log can be read: "
-    "the layers of each device, the splits of the graph, whether it pipelines; no times on devices, no copies"
+    "the layers of each device, the splits of the graph, whether it pipelines; " + _UNKNOWN
 )
 _PROGRAMS = ("llama-server", "llama-cli")
 _LARGEST_LOG = 64 << 20
@@ -88,6 +91,12 @@ def facts(lines: Iterable[str]) -> dict[str, Any]:
     if told or layers:
         told = {"llama_pipelining": False, **told, **_held(layers), "llama_seen_by": "log"}
     return told
+
+
+def lost(told: Mapping[str, Any]) -> Iterator[Lost]:
+    """What a recording lacks of which nothing but the log was seen."""
+    if told.get("llama_seen_by") == "log":
+        yield Lost("device activity", f"only llama.cpp's log could be read: {_UNKNOWN}")
 
 
 def _numbers(line: str) -> dict[str, Any]:

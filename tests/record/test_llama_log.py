@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bubblescope.record.llama_log import facts, silent_program
+from bubblescope.record.llama_log import facts, lost, silent_program
 from tests.engines.llamacpp.running import LLAMACPP, PATIENCE_SECONDS, Fakes, installed, make
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +67,12 @@ def test_a_program_that_is_cut_off_is_let_alone(tmp_path: Path, length: int) -> 
 
 def test_lines_that_say_nothing_tell_nothing() -> None:
     assert facts(["", "main: hello", "layer by layer"]) == {}
+
+
+def test_a_recording_of_which_only_the_log_was_seen_says_what_it_lacks() -> None:
+    (lacks,) = lost({"llama_seen_by": "log"})
+    assert "no times on devices" in lacks.why
+    assert list(lost({"llama_seen_by": "symbols and tables"})) == []
 
 
 def test_layers_that_are_not_all_there_are_no_partition() -> None:
