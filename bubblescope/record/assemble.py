@@ -10,6 +10,7 @@ import orjson
 
 from bubblescope.collectors._bubblescope_inject import last_words, layout
 from bubblescope.record import activity, cards, tables
+from bubblescope.record.agreement import disagreements
 from bubblescope.record.detail import missing_detail
 from bubblescope.record.hooks import missing_hooks
 from bubblescope.record.rpc_servers import join_servers
@@ -88,6 +89,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         *_open_spans(processes),
         *unjoined,
         *missing_hooks(facts),
+        *disagreements(spans),
         *activity.losses(processes),
         *missing_detail(facts, spans),
         *llama_log.lost(facts),
