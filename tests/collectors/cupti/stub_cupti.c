@@ -130,6 +130,13 @@ uint32_t stub_copy(uint32_t kind, uint32_t copy_kind, uint64_t bytes, uint32_t d
     return number;
 }
 
+/* As many records found no room. */
+void stub_drop(uint32_t count) {
+    pthread_mutex_lock(&lock);
+    dropped += count;
+    pthread_mutex_unlock(&lock);
+}
+
 int cuptiGetVersion(uint32_t *version) {
     *version = STUB_MAJOR * 10000;
     return 0;
@@ -193,7 +200,9 @@ int cuptiActivityGetNextRecord(uint8_t *bytes, size_t valid, void **record) {
 
 int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count) {
     (void)context, (void)stream;
+    pthread_mutex_lock(&lock);
     *count = dropped;
     dropped = 0;
+    pthread_mutex_unlock(&lock);
     return 0;
 }

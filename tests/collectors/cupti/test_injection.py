@@ -122,6 +122,17 @@ def test_positions_rise_with_every_launch(cuda13: Stubs, tmp_path: Path) -> None
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_what_cupti_drops_is_counted(cuda13: Stubs, tmp_path: Path) -> None:
+    code = """
+    kernel(b"add", 1, 2)
+    cupti.stub_drop(3)
+    time.sleep(0.5)
+    cupti.stub_drop(4)
+    """
+    assert run(cuda13, tmp_path, code).returncode == 0
+    assert told(injected(tmp_path)) == {"cupti": 130000, "dropped": 7, "why_not": ""}
+
+
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
 def test_threads_launch_at_once_and_nothing_is_lost(sanitizer: str, cuda13: Stubs, tmp_path: Path) -> None:
     # GIVEN 4 threads with 5000 kernels each, of 10 names, while what ended is being written
