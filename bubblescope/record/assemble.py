@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from bubblescope.collectors._bubblescope_inject import last_words, layout
-from bubblescope.record import activity, cards, tables
+from bubblescope.record import activity, cards, llama_log, tables
 from bubblescope.record.agreement import disagreements
 from bubblescope.record.detail import missing_detail
 from bubblescope.record.hooks import missing_hooks
