@@ -227,8 +227,15 @@ void span_between(struct device *device, struct mark *begin, struct mark *end,
         give_back(queue, end);
     }
     pthread_mutex_unlock(&queue->lock);
-    if (!kept)
-        spool_refused(1);
+    if (kept)
+        return;
+    /* Without an end it cannot be, so that it is counted and leaves no open span behind. */
+    struct spool_span without = *span;
+    without.end_ns = SPOOL_UNKNOWN;
+    if (place.file != NULL)
+        spool_close_span(place, &without);
+    else
+        spool_put_span(&without);
 }
 
 void mark_unused(struct device *device, struct mark *mark) {
