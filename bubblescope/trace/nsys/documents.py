@@ -134,8 +134,10 @@ class _Building:
         return lane
 
     def _process_name(self) -> str:
-        name = self.machine.processes.get(self.process, "process")
-        return f"{name} {pid_of(self.process)}" if self.process >= 0 else ""
+        pid = pid_of(self.process)
+        name = self.machine.processes.get(self.process)
+        # In brackets, so that the number of a process called "worker" is not taken for its rank.
+        return f"{name} ({pid})" if name else f"process {pid}"
 
     def _texts(self, work: Columns) -> tuple[list[str], Longs]:
         """The distinct names of device work, and for each piece the position of its own."""

@@ -60,7 +60,7 @@ def test_a_device_has_the_name_and_number_that_its_machine_gives_it(tmp_path: Pa
         (device.ordinal, device.name, device.capability, device.memory_bytes, device.host)
         for device in trace.run.devices
     ] == [(0, "NVIDIA H200", "9.0", 1 << 37, "node7"), (1, "NVIDIA L4", "9.1", 1 << 37, "node7")]
-    assert trace.tracks["process"].astype(str).tolist() == ["process 100", "python3 200"]
+    assert trace.tracks["process"].astype(str).tolist() == ["process 100", "python3 (200)"]
 
 
 def test_processes_whose_cards_have_one_number_keep_them_apart(tmp_path: Path) -> None:
@@ -78,6 +78,14 @@ def test_a_rank_is_known_by_the_name_of_a_thread(tmp_path: Path) -> None:
     assert [device.rank for device in trace.run.devices] == [0, 1]
     assert processes == {0: "process 200", 1: "process 100"}
     assert "rank" not in said(trace)
+
+
+def test_a_process_may_bear_its_place_in_the_pipeline_in_its_name(tmp_path: Path) -> None:
+    export = Export()
+    for pid, name in ((100, "VLLM::Worker_PP1_TP0"), (200, "VLLM::Worker_PP0_TP0"), (300, "ray::worker")):
+        export.kernel(0, 5, pid=pid).add("PROCESSES", globalPid=process(pid), pid=pid, name=name)
+    trace = read_trace(export.write(tmp_path / "x.sqlite"))
+    assert [(device.rank, device.stage) for device in trace.run.devices] == [(0, 0), (1, 1), (None, None)]
 
 
 def test_what_cannot_be_placed_in_time_is_counted(tmp_path: Path) -> None:
