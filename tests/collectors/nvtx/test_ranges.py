@@ -79,3 +79,24 @@ def test_a_reader_finds_the_span_by_the_name_of_its_range(tool: Path, tmp_path: 
         "kind": "forward", "stage": 1, "rank": 1, "layer_begin": 27, "layer_end": 36, "phase": "prefill",
         "step": 9, "microbatch": 7, "tokens": 4096, "prefix": 8192, "peer": -1, "bytes": -1,
     }  # fmt: skip
+
+
+def test_through_torch_there_is_the_name_alone(tmp_path: Path) -> None:
+    """A stand-in for torch, which CUDA and hundreds of megabytes would be needed for."""
+    done = run_program(
+        """
+        from types import SimpleNamespace
+        told = []
+        nvtx = SimpleNamespace(range_start=lambda name: told.append(name) or len(told),
+                               range_end=lambda number: told.append(number))
+        sys.modules["torch"] = SimpleNamespace(cuda=SimpleNamespace(nvtx=nvtx))
+        with recorder.stage(1, rank=1).span("forward", phase="decode", microbatch=7, tokens=1):
+            pass
+        print(told[-2:])
+        """,
+        tmp_path,
+    )
+    assert (done.stdout, done.stderr) == (
+        "['forward stage=1 rank=1 phase=decode microbatch=7 tokens=1', 3]\n",
+        "",
+    )
