@@ -42,10 +42,14 @@ static void tell(const char *text) {
     pthread_mutex_unlock(&lock);
 }
 
+/* A program may ask for the function that is set, set one that calls it, and set it again. So each that was
+ * ever set is kept, and where there is no room left for one it is passed on as it is. */
+enum { MOST_LOGGERS = 64 };
+
 static struct logger {
     log_function function;
     void *data;
-} of_ggml, of_llama;
+} loggers[MOST_LOGGERS];
 
 static void log_and_tell(int level, const char *text, void *data) {
     const struct logger *logger = data;
@@ -54,19 +58,32 @@ static void log_and_tell(int level, const char *text, void *data) {
     logger->function(level, text, logger->data);
 }
 
-/* llama.cpp passes on to ggml what it is given itself; without a function both print on their own. */
-static bool listens(struct logger *logger, log_function function, void *data) {
+/* What stands for a function and its data; NULL where it is to be passed on as it is, since there is none, since
+ * llama.cpp passes on to ggml what it was given itself, or since it is one of ours that is set again. */
+static struct logger *logger_for(log_function function, void *data) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int count;
+    struct logger *found = NULL;
     if (function == NULL || function == log_and_tell)
-        return false;
-    *logger = (struct logger){function, data};
-    return true;
+        return NULL;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < count && found == NULL; i++)
+        if (loggers[i].function == function && loggers[i].data == data)
+            found = &loggers[i];
+    if (found == NULL && count < MOST_LOGGERS) {
+        found = &loggers[count++];
+        *found = (struct logger){function, data};
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
 }
 
 OURS void ggml_log_set(log_function function, void *data);
 OURS void ggml_log_set(log_function function, void *data) {
     REAL(ggml_log_set);
-    if (listens(&of_ggml, function, data))
-        real(log_and_tell, &of_ggml);
+    struct logger *logger = logger_for(function, data);
+    if (logger != NULL)
+        real(log_and_tell, logger);
     else
         real(function, data);
 }
@@ -74,8 +91,9 @@ OURS void ggml_log_set(log_function function, void *data) {
 OURS void llama_log_set(log_function function, void *data);
 OURS void llama_log_set(log_function function, void *data) {
     REAL(llama_log_set);
-    if (listens(&of_llama, function, data))
-        real(log_and_tell, &of_llama);
+    struct logger *logger = logger_for(function, data);
+    if (logger != NULL)
+        real(log_and_tell, logger);
     else
         real(function, data);
 }
