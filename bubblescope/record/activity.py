@@ -28,6 +28,7 @@ PREFIX = "kernels:"
 _PROCESS_FACT, _DEVICE_FACT = "kernels:process", "kernels:device:"
 #: What names a span within its process.
 _SPAN = ["device", "stage", "kind", "step", "microbatch", "peer", "layer_begin", "layer_end"]
+_MESSAGES = ["send", "recv"]
 
 _Pid = tuple[str, int]
 
@@ -137,7 +138,7 @@ def work(processes: Sequence[Process], where: Placed, spans: pd.DataFrame, begin
     if not parts:
         return Work(frames.empty(TRACKS), frames.empty(SLICES), spans)
     rows = pd.concat(parts, ignore_index=True).sort_values("begin_ns", kind="stable", ignore_index=True)
-    rows = _with_operations(rows, where.devices.devices)
+    rows = _with_sizes(_with_operations(rows, where.devices.devices), spans)
     lane = ["device", "pid", "context", "stream"]
     rows["track"] = rows.groupby(lane).ngroup()
     lanes = rows[lane].drop_duplicates().sort_values(lane).to_numpy().tolist()
@@ -238,6 +239,28 @@ def _with_operations(rows: pd.DataFrame, devices: Sequence[Device]) -> pd.DataFr
     )
 
 
+def _with_sizes(rows: pd.DataFrame, spans: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the bytes of sends and receives: the span's, in equal parts where it launched several.
+
+    Only where both sides of a message tell of as many bytes and parts; else they are not known.
+    """
+    messages = rows[rows["operation"].isin(_MESSAGES) & (rows["span"] == rows["operation"])]
+    if not len(messages):
+        return rows
+    named = messages.rename(columns={"span": "kind"}).assign(peer=messages["span_peer"])
+    told = spans[spans["kind"].isin(_MESSAGES)].astype({"kind": object}).drop_duplicates(_SPAN, keep=False)
+    whole = named.join(told.set_index(_SPAN)["bytes"].rename("whole"), on=_SPAN)["whole"].fillna(UNKNOWN)
+    parts = named.groupby(_SPAN)["begin_ns"].transform("size")
+    ends = np.sort(named[["stage", "peer"]].to_numpy(), axis=1)
+    edge = [named["microbatch"], ends[:, 0], ends[:, 1]]
+    sides = named["kind"].groupby(edge).transform("nunique")
+    alike = (whole.groupby(edge).transform("nunique") == 1) & (parts.groupby(edge).transform("nunique") == 1)
+    known = (whole > 0) & alike & (sides == 2)
+    sizes = rows["bytes"].copy()
+    sizes[messages.index] = (whole // parts).where(known, UNKNOWN).astype(np.int64)
+    return rows.assign(bytes=sizes)
+
+
 def _peer_ranks(rows: pd.DataFrame, devices: Sequence[Device]) -> pd.Series[int]:
     """The rank of the other side: of the peer stage's devices the one at the same place in its stage."""
     members: dict[int | None, list[int]] = {}
@@ -272,9 +295,8 @@ def _as_devices_saw(spans: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     Of sends and receives the communication counts, of the others what is not; where several spans are
     named alike, none is changed.
     """
-    messages = ["send", "recv"]
     kernels = rows[(rows["category"] == "kernel") & (rows["span"] != "")]
-    fitting = kernels[kernels["span"].isin(messages) == (kernels["operation"] != "")]
+    fitting = kernels[kernels["span"].isin(_MESSAGES) == (kernels["operation"] != "")]
     named = fitting.rename(columns={"span": "kind"}).assign(peer=fitting["span_peer"])
     seen = named.groupby(_SPAN).agg(first=("begin_ns", "min"), last=("end_ns", "max"))
     found = spans.assign(kind=spans["kind"].astype(object)).join(seen, on=_SPAN)

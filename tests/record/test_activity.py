@@ -139,6 +139,27 @@ def test_nccl_kernels_get_direction_and_peer_from_the_span() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("received", "size"), [(800, 400), (600, -1)])
+def test_both_sides_of_a_message_share_the_bytes_of_its_spans(received: int, size: int) -> None:
+    # GIVEN a message in two parts, of which the receiver tells as many bytes as the sender, or fewer
+    collectors = [
+        process(
+            stages=[declared(stage, rank=stage)],
+            spans=[{**span(kind, 1, 2, peer=1 - stage), "bytes": told}],
+            launches=[launches(kind, 0, 10, 14, peer=1 - stage)],
+            pid=stage + 1,
+        )
+        for stage, kind, told in ((0, "send", 800), (1, "recv", received))
+    ]
+    devices = [
+        injection(kernel(SEND_RECV, 1 + pid, 9, 11), kernel(SEND_RECV, 10 + pid, 19, 12), pid=pid)
+        for pid in (1, 2)
+    ]
+    slices = assemble([*collectors, *devices]).slices
+    assert slices["operation"].tolist() == ["send", "recv", "send", "recv"]
+    assert slices["bytes"].tolist() == [size] * 4
+
+
 def test_collectives_within_a_stage_of_two_devices_are_a_group_of_their_own() -> None:
     collectors = [process(stages=[declared(rank // 2, rank=rank)], pid=rank + 1) for rank in range(4)]
     devices = [
