@@ -11,25 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from bubblescope.native.build import build
 from bubblescope.native.libraries import FOLDER, LIBRARIES
 from bubblescope.record.assemble import traces_of
 from bubblescope.trace.model import Trace
 from tests.engines.llamacpp.gguf import Shape, write
+from tests.engines.llamacpp.running import LLAMACPP
 
-LLAMACPP = Path.home() / ".cache" / "bubblescope" / "engines" / "llamacpp"
 FAKE_GPUS = Path(__file__).parents[2] / "engines" / "llamacpp" / "fake_gpu.cpp"
 _BIN = LLAMACPP / "bin"
 LIBRARIES_OF_GGML = ("-lggml", "-lggml-base", f"-L{_BIN}", f"-Wl,-rpath,{_BIN}")
 #: 8 layers of width 64: activations of a token are 256 bytes.
 SHAPE = Shape(layers=8, width=64)
-
-installed = pytest.mark.skipif(
-    not (LLAMACPP / "bin").exists() and "CI" not in os.environ,
-    reason=f"{LLAMACPP} is not there; `make engines` builds it",
-)
 
 
 @dataclass(frozen=True)

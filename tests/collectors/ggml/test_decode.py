@@ -22,11 +22,11 @@ from tests.collectors.ggml.running import (
     compiled,
     environment,
     fake_cuda,
-    installed,
     recorded,
     sanitized_library,
     sanitizer_runtimes,
 )
+from tests.engines.llamacpp.running import installed
 
 pytestmark = installed
 

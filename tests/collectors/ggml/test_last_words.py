@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collectors.ggml.running import LLAMACPP, installed
+from tests.engines.llamacpp.running import LLAMACPP, installed
 from tests.record.commands import BUBBLESCOPE
 from tests.record.commands import environment as with_bubblescope
 

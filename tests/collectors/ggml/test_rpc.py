@@ -18,7 +18,8 @@ from bubblescope.native.libraries import LIBRARIES
 from bubblescope.record.assemble import traces_of
 from bubblescope.record.spool import read_spool
 from bubblescope.trace.model import Trace
-from tests.collectors.ggml.running import LLAMACPP, Programs, compiled, environment, installed
+from tests.collectors.ggml.running import Programs, compiled, environment
+from tests.engines.llamacpp.running import LLAMACPP, installed
 from tests.record.commands import wait_until
 
 pytestmark = installed
