@@ -36,6 +36,13 @@ def vllm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(read_trace(SAMPLES / "vllm_h200x2_27_9"), file)
 
 
+@pytest.fixture(scope="session")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of vLLM on two CPU cores, split 6,2, each layer recorded; in 2151 ms."""
+    file = tmp_path_factory.mktemp("pages") / "layers.html"
+    return written(read_trace(SAMPLES / "recorded" / "vllm_cpu_6_2_layers.json.gz"), file)
+
+
 def written(trace: Trace, file: Path) -> Path:
     """Write the page of a recording."""
     analysis = analyze(trace)

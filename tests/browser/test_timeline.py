@@ -67,6 +67,19 @@ def test_hovering_tells_state_culprit_microbatch_and_times(page: Browser) -> Non
     page.wait("document.getElementById('tip').hidden")
 
 
+def test_hovering_tells_what_the_layers_took_and_which_is_the_slowest(chromium: Browser, layers: Path) -> None:
+    chromium.resize(1280, 900)
+    chromium.open(layers)
+    chromium.hover(*point(chromium, 0.2, STAGE_0))
+    chromium.wait("!document.getElementById('tip').hidden")
+    told = chromium.text("#tip").split("\n")
+    assert told[:3] == [
+        "stage 0: compute, 80.5 ms",
+        "microbatch 13, prefill: 256 tokens after 768 in the cache",
+        "6 layers: 80.1 ms, the slowest is layer 5 with 24.2 ms",
+    ]
+
+
 def test_dragging_zooms_in_and_a_double_click_shows_all_again(page: Browser) -> None:
     whole = axis(page)
     page.drag(point(page, 0.2, STAGE_0), point(page, 0.3, STAGE_0))
