@@ -67,7 +67,9 @@ def test_hovering_tells_state_culprit_microbatch_and_times(page: Browser) -> Non
     page.wait("document.getElementById('tip').hidden")
 
 
-def test_hovering_tells_what_the_layers_took_and_which_is_the_slowest(chromium: Browser, layers: Path) -> None:
+def test_hovering_tells_what_the_layers_took_and_which_is_the_slowest(
+    chromium: Browser, layers: Path
+) -> None:
     chromium.resize(1280, 900)
     chromium.open(layers)
     chromium.hover(*point(chromium, 0.2, STAGE_0))
