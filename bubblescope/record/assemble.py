@@ -13,6 +13,7 @@ from bubblescope.record import activity, cards, llama_log, tables
 from bubblescope.record.agreement import disagreements
 from bubblescope.record.detail import missing_detail
 from bubblescope.record.hooks import missing_hooks
+from bubblescope.record.late_events import sent_in_time
 from bubblescope.record.rpc_servers import join_servers
 from bubblescope.record.spool import NothingRecordedError, Process, Progress, read_spool
 from bubblescope.trace.frames import TIME_LIMIT
@@ -60,6 +61,7 @@ def is_bare(trace: Trace) -> bool:
 def assemble(processes: Sequence[Process]) -> Trace:
     """The trace of processes that share a clock."""
     processes, unjoined = join_servers(processes)
+    processes = sent_in_time(processes)
     facts, invalid = _facts(processes)
     where = activity.placed(processes, tables.devices(processes))
     devices = where.devices
