@@ -11,9 +11,9 @@ MEMORY = (
         r"\((?P<need>[0-9.]+) GiB KV cache is needed, which is larger than the available KV cache memory "
         r"\((?P<room>[0-9.]+) GiB\)",
         "vLLM has too little memory for the KV cache",
-        "one request of {tokens} tokens needs {need} GiB, and {room} GiB are left on the fullest stage; vLLM "
-        "0.14 to 0.16 asks each stage for all layers",
-        "a smaller --max-model-len, fewer layers for that stage, or a higher --gpu-memory-utilization",
+        "one request of {tokens} tokens needs {need} GiB, and {room} GiB are left on the fullest stage",
+        "a smaller --max-model-len, fewer layers for that stage, a higher --gpu-memory-utilization, or, where "
+        "it is vLLM 0.14 to 0.16, which count all layers on each stage, a newer one",
         "vllm v1/core/kv_cache_utils.py; vllm#34076",
     ),
     failure(
