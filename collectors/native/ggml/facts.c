@@ -47,7 +47,7 @@ static bool is_named(const struct option *option, const char *word) {
     return false;
 }
 
-static void read_flags(void) {
+void read_flags(void) {
     int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t length = file >= 0 ? read(file, flags.command, LONGEST_COMMAND - 1) : 0;
     if (file >= 0)
@@ -60,7 +60,8 @@ static void read_flags(void) {
         for (int i = 0; i < OPTIONS; i++)
             if (is_named(&options[i], word)) {
                 const char *next = word + strlen(word) + 1;
-                flags.values[i] = options[i].has_value ? next : "1";
+                /* llama-bench gives a value to all, others to some only. */
+                flags.values[i] = options[i].has_value || strcmp(next, "0") == 0 ? next : "1";
             }
 }
 
@@ -71,7 +72,7 @@ static const char *flag(const char *fact) {
     return "";
 }
 
-/* llama-bench takes a value with -nkvo, others none; a variable may say no. */
+/* A variable may say no in several ways. */
 static bool is_on(const char *fact) {
     const char *value = flag(fact);
     return *value != 0 && strcmp(value, "0") != 0 && strcmp(value, "false") != 0 && strcmp(value, "off") != 0;
@@ -80,7 +81,7 @@ static bool is_on(const char *fact) {
 static void tell_flags(void) {
     struct json object = json_begin('{');
     for (int i = 0; i < OPTIONS; i++) {
-        if (flags.values[i] == NULL || *flags.values[i] == 0)
+        if (!is_on(options[i].fact) && (!options[i].has_value || *flags.values[i] == 0))
             continue;
         json_add_key(&object, options[i].fact);
         if (options[i].has_value)
@@ -198,7 +199,6 @@ void tell_scheduler(ggml_object scheduler, ggml_object graph) {
     if (device_at(0) == NULL || __atomic_exchange_n(&told, true, __ATOMIC_ACQ_REL))
         return;
     int copies = ggml_api()->ggml_backend_sched_get_n_copies(scheduler);
-    read_flags();
     tell_version();
     tell_flags();
     tell_text("llama_seen_by", "symbols and tables");

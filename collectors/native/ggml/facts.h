@@ -4,6 +4,9 @@
 
 #include "ggml/api.h"
 
+/* Reads the command line, before the program does, which may change it. */
+void read_flags(void);
+
 /* Tells what a context says about itself and its model; once. */
 void tell_context(ggml_object context);
 

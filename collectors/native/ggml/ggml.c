@@ -22,8 +22,10 @@ static _Thread_local int sampling;
 
 __attribute__((constructor)) static void start(void) {
     records = spool_start();
-    if (records)
-        last_words_keep();
+    if (!records)
+        return;
+    read_flags();
+    last_words_keep();
 }
 
 /* Passed on as it is. A struct by value lies on the stack, and the callee reads only what is its own. */

@@ -1,0 +1,56 @@
+"""The settings of llama-bench are told as its user gave them, though it takes its own command line apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bubblescope.trace.read import read_trace
+from tests.collectors.ggml.running import Programs, compiled, environment
+from tests.engines.llamacpp.running import LLAMACPP, installed
+from tests.record.commands import ROOT
+
+pytestmark = installed
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return compiled(tmp_path_factory.mktemp("programs"))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "lacks"),
+    [
+        ("-ot token_embd.weight=FAKE0", {"ot": "token_embd.weight=FAKE0"}, ["ot"]),
+        ("-nkvo 1", {"nkvo": True}, ["nkvo"]),
+        ("-nkvo 0 -ts 1/1/1", {"ts": "1/1/1"}, []),
+    ],
+)
+def test_flags_are_told(
+    programs: Programs, tmp_path: Path, options: str, expected: dict[str, object], lacks: list[str]
+) -> None:
+    bench = [
+        str(LLAMACPP / "bin" / "llama-bench"),
+        "-m",
+        str(programs.model),
+        "-p",
+        "64",
+        "-n",
+        "0",
+        "-r",
+        "1",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "bubblescope", "record", "-o", "trace.json", "--", *bench, *options.split()],
+        cwd=tmp_path,
+        env=environment(programs, PYTHONPATH=ROOT, LLAMA_GRAPH_REUSE_DISABLE="1"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    facts = read_trace(tmp_path / "trace.json").run.facts
+    assert facts["llama_flags"] == {**expected, "LLAMA_GRAPH_REUSE_DISABLE": "1"}
+    assert facts["llama_pipelining_lacks"] == lacks
