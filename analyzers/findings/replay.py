@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bubblescope.analyzers.findings.ubatches import Ubatches
+from bubblescope.analyzers.findings.ubatches import APART_NS, Ubatches
 
 Floats = NDArray[np.float64]
 
@@ -103,16 +103,29 @@ def before_first(spans: pd.DataFrame) -> pd.Series:
 
 def replay(found: Ubatches, copies: int) -> Replay:
     """The recorded prompts, with so many copies of the inputs."""
-    whole = np.maximum(found.end_ns - found.begin_ns - found.waited_ns, 0).astype(np.float64)
     before = found.total_ns(found.spans[before_first(found.spans)]).astype(np.float64)
+    after = _after_ns(found, before)
     made = []
     for number in range(found.prompts):
         part = found.of_prompt(number)
-        after = np.maximum(whole[part] - before[part], 0)
-        # Where the last ubatch ends is not the host's doing: it is taken to be like the others.
-        after[-1] = np.median(after[:-1]) if len(after) > 1 else 0
         busy = found.busy_ns[:, part].astype(np.float64)
-        made.append(Plan(busy, before[part], after, found.drained[part], copies))
+        made.append(Plan(busy, before[part], after[part], found.drained[part], copies))
     recorded = found.makespan_ns()
     played = np.array([plan.makespan_ns() for plan in made])
     return Replay(found, tuple(made), float(np.mean(np.abs(played - recorded) / np.maximum(recorded, 1))))
+
+
+def _after_ns(found: Ubatches, before_ns: Floats) -> Floats:
+    """(M,): what the host does for a ubatch besides `before_ns`: handing graphs to devices, above all.
+
+    Where a device went straight from the ubatch before to one that it had been given long ago, the host is
+    ahead of it, and handing over may have had to wait for room in the device's queue. It then counts as much
+    as where the host was not ahead.
+    """
+    whole = np.maximum(found.end_ns - found.begin_ns - found.waited_ns, 0)
+    after = np.maximum(whole - before_ns, 0)
+    pause = found.first_ns - np.roll(found.done_ns, 1, axis=1)
+    behind = (found.first_ns >= found.end_ns) & (pause <= APART_NS)
+    ahead = behind.any(axis=0) | np.append(found.prompt[1:] != found.prompt[:-1], True)
+    usual = float(np.median(after[~ahead])) if not ahead.all() else float(after.min())
+    return np.where(ahead, np.minimum(after, usual), after)

@@ -18,7 +18,7 @@ _SHORT = 0.5
 #: What the host does for a ubatch, apart from waiting.
 _HOST = ("schedule", "embed", "split", "copy", "sample")
 #: How far the times of devices and the host may be apart.
-_APART_NS = 100_000
+APART_NS = 100_000
 
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -31,7 +31,7 @@ class Ubatches:
     spans: all spans of these ubatches. ids: (M,), their microbatch. prompt: (M,), counted from 0.
     tokens: (M,). begin_ns, end_ns: (M,), of the host's work on it; end_ns is where it turns to the next one,
         and in a prompt's last ubatch where the last device ends.
-    done_ns: (M,), when all devices have ended. busy_ns: (S, M), compute and sends on the stage's device.
+    first_ns, done_ns: (S, M), of the devices' work on it, sends included; busy_ns: (S, M), how much that is.
     waited_ns: (M,), for how long the host waited for devices meanwhile.
     drained: (M,), the graph was reused and the host first waited until all devices were done.
     """
@@ -42,6 +42,7 @@ class Ubatches:
     tokens: Longs
     begin_ns: Longs
     end_ns: Longs
+    first_ns: Longs
     done_ns: Longs
     busy_ns: Longs
     waited_ns: Longs
@@ -59,7 +60,7 @@ class Ubatches:
     def makespan_ns(self) -> Longs:
         """(prompts,): from the host's first work on a prompt to the last device's end."""
         parts = [self.of_prompt(number) for number in range(self.prompts)]
-        return np.array([self.done_ns[part].max() - self.begin_ns[part][0] for part in parts], dtype=np.int64)
+        return np.array([self.done_ns[:, part].max() - self.begin_ns[part][0] for part in parts], np.int64)
 
     def total_ns(self, rows: pd.DataFrame) -> Longs:
         """(M,): how long the given ones of its spans take in each ubatch, in all."""
@@ -114,28 +115,37 @@ def _measured(spans: pd.DataFrame, found: pd.DataFrame, stages: list[int]) -> Ub
     end = np.where(last, done, np.append(begin[1:], 0))
     waits = spans[spans["kind"] == "sync"]
     waiting = iv.union(waits["begin_ns"].to_numpy(), waits["end_ns"].to_numpy())
-    on_device = spans[spans["kind"].isin(("forward", "send"))]
-    busy = (on_device["end_ns"] - on_device["begin_ns"]).groupby(
-        [on_device["stage"], on_device["microbatch"]]
-    ).sum().unstack("microbatch", fill_value=0).reindex(index=stages, columns=ids, fill_value=0)  # fmt: skip
     built = np.isin(ids, spans.loc[spans["kind"] == "schedule", "microbatch"])
+    first_ns, done_ns, busy_ns = _on_devices(spans, stages, ids)
     return Ubatches(
         spans=spans, ids=ids, prompt=prompt, tokens=found["tokens"].to_numpy(dtype=np.int64),
-        begin_ns=begin, end_ns=end, done_ns=done, busy_ns=busy.to_numpy(dtype=np.int64),
+        begin_ns=begin, end_ns=end, first_ns=first_ns, done_ns=done_ns, busy_ns=busy_ns,
         waited_ns=iv.covered_between(waiting, begin, end),
         drained=~built & _after_all(begin, done, ~last) & _woken(begin, waits["end_ns"].to_numpy()),
     )  # fmt: skip
 
 
+def _on_devices(spans: pd.DataFrame, stages: list[int], ids: Longs) -> tuple[Longs, Longs, Longs]:
+    """(S, M) each: first begin, last end, and total of forwards and sends."""
+    work = spans[spans["kind"].isin(("forward", "send"))]
+    work = work.assign(ns=work["end_ns"] - work["begin_ns"])
+    cells = work.groupby(["stage", "microbatch"]).agg({"begin_ns": "min", "end_ns": "max", "ns": "sum"})
+    first, done, busy = (
+        cells[name].unstack("microbatch", fill_value=0).reindex(index=stages, columns=ids, fill_value=0)
+        for name in ("begin_ns", "end_ns", "ns")
+    )
+    return first.to_numpy(np.int64), done.to_numpy(np.int64), busy.to_numpy(np.int64)
+
+
 def _after_all(begin: Longs, done: Longs, followed: Flags) -> Flags:
     """(M,): whether a ubatch was begun only when the devices were done with the one before in its prompt."""
-    return np.append(False, (begin[1:] + _APART_NS >= done[:-1]) & followed[:-1])
+    return np.append(False, (begin[1:] + APART_NS >= done[:-1]) & followed[:-1])
 
 
 def _woken(begin: Longs, waited_until: Longs) -> Flags:
     """(M,): whether a wait ended just before a ubatch was begun."""
     ends = np.append(np.sort(waited_until), np.iinfo(np.int64).max)
-    return np.asarray(ends[np.searchsorted(ends, begin - _APART_NS)] <= begin)
+    return np.asarray(ends[np.searchsorted(ends, begin - APART_NS)] <= begin)
 
 
 def _total(rows: pd.DataFrame, ids: Longs) -> Longs:
