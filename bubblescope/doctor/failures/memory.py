@@ -12,8 +12,8 @@ MEMORY = (
         r"\((?P<room>[0-9.]+) GiB\)",
         "vLLM has too little memory for the KV cache",
         "one request of {tokens} tokens needs {need} GiB, and {room} GiB are left on the fullest stage",
-        "a smaller --max-model-len, fewer layers for that stage, a higher --gpu-memory-utilization, or, where "
-        "it is vLLM 0.14 to 0.16, which count all layers on each stage, a newer one",
+        "a smaller --max-model-len, fewer layers for that stage, a higher --gpu-memory-utilization, or, "
+        "where it is vLLM 0.14 to 0.16, which count all layers on each stage, a newer one",
         "vllm v1/core/kv_cache_utils.py; vllm#34076",
     ),
     failure(
