@@ -20,8 +20,8 @@ MEMORY = (
         "no-kv-cache",
         r"No available memory for the cache blocks",
         "vLLM has no memory left for the KV cache",
-        "weights and activations fill a stage's part of its card",
-        "fewer layers for that stage, or a higher --gpu-memory-utilization",
+        "weights, activations and what other programs hold fill a stage's part of its card",
+        "end other programs there, fewer layers for that stage, or a higher --gpu-memory-utilization",
         "vllm v1/core/kv_cache_utils.py",
     ),
     failure(
