@@ -75,7 +75,8 @@ def _in_the_way_ns(played: Replay, rows: pd.DataFrame, pipelining: bool) -> int:
 
 
 def _times(rows: pd.DataFrame, played: Replay) -> str:
-    return f"{len(rows) / len(played.found.ids):.3g} times per ubatch"
+    times = len(rows) / len(played.found.ids)
+    return "once per ubatch" if round(times, 1) == 1 else f"{times:.3g} times per ubatch"
 
 
 def _host_ms(rows: pd.DataFrame, played: Replay) -> str:

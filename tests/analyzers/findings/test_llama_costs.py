@@ -87,7 +87,7 @@ def test_parts_that_run_on_the_cpu_between_devices() -> None:
         spans += ubatch(number, at, [(at + 4, at + 14)], embed=1, split=3, waited=10)
     finding = found(spans, 1, {**ALONE, "llama_pipelining_lacks": ["nkvo"]})["cpu-splits"]
     assert finding.ns == 4 * 3_000_000
-    assert "1 times per ubatch" in finding.text
+    assert "once per ubatch" in finding.text
 
 
 def test_warm_ups_and_prompts_cut_off_do_not_count() -> None:
