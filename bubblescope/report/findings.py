@@ -18,13 +18,19 @@ _ADVISED = "layer-split"
 
 
 def cure_by_flag(analysis: Analysis) -> str | None:
-    """The finding whose flag gains most, as a sentence; None where none gains enough to be named."""
-    curable = [each for each in _others(analysis) if each.flag and each.predicted_gain is not None]
-    most = max(curable, key=lambda each: each.predicted_gain or 0.0, default=None)
-    if most is None or (most.predicted_gain or 0.0) < WORTH_NAMING:
+    """The finding whose flag gains most, or else costs most, as a sentence; None where none is large."""
+    curable = [each for each in _others(analysis) if each.flag]
+    known = [each for each in curable if (each.predicted_gain or 0.0) >= WORTH_NAMING]
+    large = [each for each in curable if each.ns >= WORTH_NAMING * _prompt_ns(analysis)]
+    if known:
+        most = max(known, key=lambda each: each.predicted_gain or 0.0)
+        size = f"{share(most.predicted_gain)} of a prompt's prefill to gain"
+    elif large:
+        most = max(large, key=lambda each: each.ns)
+        size = f"it costs a prompt {duration(most.ns)}"
+    else:
         return None
-    gain = f"{share(most.predicted_gain)} of a prompt's prefill to gain"
-    return f"{sentence_case(visible(most.text))}: {visible(most.flag or '')}, {gain}."
+    return f"{sentence_case(visible(most.text))}: {visible(most.flag or '')}, {size}."
 
 
 def findings(analysis: Analysis) -> Section | None:

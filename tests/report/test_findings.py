@@ -51,8 +51,17 @@ def test_the_verdict_begins_with_what_a_flag_gains() -> None:
     )
 
 
-def test_a_flag_that_gains_little_or_nothing_known_is_not_in_the_verdict() -> None:
-    small = Finding("small-ubatch", 8 * MS, None, "ubatches are small", "-ub 512", 0.04)
+def test_where_no_gain_is_known_the_verdict_names_what_costs_most() -> None:
     unknown = Finding("kv-cache-on-cpu", 80 * MS, None, "the KV cache is on the CPU", "remove -nkvo")
-    assert cure_by_flag(found(small, unknown, EMBEDDING)) is None
+    told = cure_by_flag(found(unknown, EMBEDDING))
+    assert told == "The KV cache is on the CPU: remove -nkvo, it costs a prompt 80.0 ms."
+
+
+def test_a_flag_that_gains_little_is_not_in_the_verdict() -> None:
+    small = Finding("small-ubatch", 8 * MS, None, "ubatches are small", "-ub 512", 0.04)
+    assert cure_by_flag(found(small, EMBEDDING)) is None
     assert verdict(found(small)).tone == "good"
+
+
+def test_what_no_flag_cures_is_not_in_the_verdict() -> None:
+    assert cure_by_flag(found(Finding("input-copies", 90 * MS, None, "inputs are copied"))) is None
