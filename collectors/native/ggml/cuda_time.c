@@ -26,6 +26,9 @@ static struct {
     int (*cuEventRecord)(void *event, void *stream);
     int (*cuEventQuery)(void *event);
     int (*cuEventElapsedTime)(float *milliseconds, void *begin, void *end);
+    int (*cuCtxGetDevice)(int *device);
+    int (*cuDeviceGetUuid)(unsigned char uuid[16], int device);
+    bool tells_uuid;
 } cuda;
 
 static bool find_driver(void) {
@@ -33,6 +36,7 @@ static bool find_driver(void) {
     if (driver == NULL)
         return false;
 #define FIND(name) ((*(void **)(void *)&cuda.name = dlsym(driver, #name)) != NULL)
+    cuda.tells_uuid = FIND(cuCtxGetDevice) && FIND(cuDeviceGetUuid);
     return FIND(cuCtxGetCurrent) && FIND(cuCtxPushCurrent_v2) && FIND(cuCtxPopCurrent_v2) &&
            FIND(cuStreamCreate) && FIND(cuEventCreate) && FIND(cuEventRecord) && FIND(cuEventQuery) &&
            FIND(cuEventElapsedTime);
@@ -78,6 +82,19 @@ struct cuda_clock *cuda_clock_of_current_device(void) {
     }
     free(clock);
     return NULL;
+}
+
+bool cuda_uuid_of_current_device(char text[CUDA_UUID]) {
+    int device;
+    unsigned char uuid[16];
+    if (!cuda.tells_uuid || cuda.cuCtxGetDevice(&device) != 0 || cuda.cuDeviceGetUuid(uuid, device) != 0)
+        return false;
+    int at = snprintf(text, CUDA_UUID, "GPU-");
+    for (int i = 0; i < 16; i++) {
+        const char *dash = i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
+        at += snprintf(text + at, (size_t)(CUDA_UUID - at), "%s%02x", dash, uuid[i]);
+    }
+    return true;
 }
 
 void cuda_enter(struct cuda_clock *clock) {

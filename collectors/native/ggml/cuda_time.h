@@ -7,8 +7,14 @@
 
 struct cuda_clock;
 
+/* "GPU-01234567-89ab-cdef-0123-456789abcdef" and what ends it. */
+enum { CUDA_UUID = 41 };
+
 /* The clock of the CUDA device that is the calling thread's current one; NULL if there is none. */
 struct cuda_clock *cuda_clock_of_current_device(void);
+
+/* By what name NVML knows that device; only where it has a clock. False if CUDA does not tell. */
+bool cuda_uuid_of_current_device(char text[CUDA_UUID]);
 
 /* An event that ggml's CUDA backend can record; NULL if CUDA makes none. */
 void *cuda_event_new(struct cuda_clock *clock);

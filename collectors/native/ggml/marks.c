@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -149,6 +150,15 @@ static bool is_of(struct device *device, const char *registry) {
     return name != NULL && strcmp(name, registry) == 0;
 }
 
+static void tell_uuid(const struct device *device) {
+    char name[64], uuid[CUDA_UUID], json[CUDA_UUID + 2];
+    if (!cuda_uuid_of_current_device(uuid))
+        return;
+    snprintf(name, sizeof name, "uuid:%d:%d", device->position, device->position);
+    snprintf(json, sizeof json, "\"%s\"", uuid);
+    spool_fact(name, json);
+}
+
 static void begin_marks(struct device *device) {
     /* Vulkan's events are not to be waited for by another thread, and a client's tell nothing. */
     if (device->is_host || device->sends_only || device->real.record == NULL || device->real.event_new == NULL ||
@@ -164,6 +174,8 @@ static void begin_marks(struct device *device) {
     bool is_cuda = is_of(device, "CUDA");
     if (is_cuda && device->real.event_new(device->handle) != NULL)
         queue->clock = cuda_clock_of_current_device();
+    if (queue->clock != NULL)
+        tell_uuid(device);
     if ((!is_cuda || queue->clock != NULL) && start_thread(device))
         device->times = is_cuda ? TIMES_OF_CUDA : TIMES_OF_EVENTS;
     tell_devices();

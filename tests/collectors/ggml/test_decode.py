@@ -168,6 +168,7 @@ def test_cuda_devices_tell_their_times_without_being_waited_for(programs: Progra
     trace = recorded(programs, spool, model, "CUDA0,CUDA1,CUDA2", tokens, ubatch, **variables)
     assert trace.run.facts["llama_device_times"] == {f"CUDA{number}": "cuda events" for number in range(3)}
     assert trace.run.facts["device_clock_uncertainty_ns"] > 0
+    assert trace.run.facts["uuid:2:2"] == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
     for kind, stages in (("forward", (0, 1, 2)), ("send", (0, 1)), ("recv", (1, 2))):
         spans = of_kind(trace, kind)
         assert sorted(spans[["stage", "microbatch"]].itertuples(index=False, name=None)) == [
