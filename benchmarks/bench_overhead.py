@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-TOKENS = 512
+TOKENS = 256
 #: The engine's first requests are not counted.
 WARM_UP = 4
 RESAMPLES = 4000
@@ -59,7 +59,7 @@ class Served(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=150, help="pairs of requests (150)")
+    parser.add_argument("--pairs", type=int, default=500, help="pairs of requests (500)")
     pairs = parser.parse_args().pairs
     with tempfile.TemporaryDirectory() as folder:
         span_ns, lines_ns = event_costs(Path(folder))

@@ -24,7 +24,7 @@ from bubblescope.trace.read import read_trace
 
 _PROGRAM = (sys.executable, "-m", "bubblescope")
 #: Prompts that each of the two engines answers, without the warm-up.
-TURNS = 9
+TURNS = 30
 
 
 def main(folder: Path) -> int:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle, islice
 
 from bubblescope.demo.channel import Microbatch
 
 CHUNK_TOKENS = 128
 #: Prompt tokens of each request, one after the other. The first is a warm-up.
 REQUESTS = (512, 2048, 1536, 2048)
+TURN_TOKENS = 1024
 
 
 def in_turns(count: int) -> tuple[int, ...]:
-    """Prompt tokens of a warm-up and of `count` other requests, which are as `REQUESTS` over again."""
-    warm_up, *others = REQUESTS
-    return (warm_up, *islice(cycle(others), count))
+    """Prompt tokens of a warm-up and of `count` requests, so short that turns change often."""
+    return (REQUESTS[0], *(TURN_TOKENS,) * count)
 
 
 def microbatches(requests: Sequence[int]) -> int:

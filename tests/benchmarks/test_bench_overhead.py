@@ -15,9 +15,9 @@ assert _spec is not None and _spec.loader is not None
 bench = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(bench)
 
-#: What the engine tells of a request of four chunks. Stage 0: schedule, embed, forward and send of each,
+#: What the engine tells of a request of two chunks. Stage 0: schedule, embed, forward and send of each,
 #: and the wait for the token. Stage 1: recv and forward of each, then head, sample and send.
-SPANS = 4 * 4 + 1 + 4 * 2 + 3
+SPANS = 2 * 4 + 1 + 2 * 2 + 3
 
 
 def test_of_every_two_requests_one_is_recorded() -> None:
