@@ -115,7 +115,12 @@ def _window(trace: Trace, acts: Sequence[Activity], options: Options) -> tuple[t
     working = [act for act in acts if len(act.work)]
     if not working:
         return (0, 0), "device work"
-    return (min(act.first for act in working), max(act.last for act in working)), "device work"
+    begin, end = min(act.first for act in working), max(act.last for act in working)
+    # What the devices did before the first step and after the last is the engine's start and end.
+    steps = trace.spans[trace.spans["kind"] != "schedule"]
+    if len(steps):
+        begin, end = max(begin, int(steps["begin_ns"].min())), min(end, int(steps["end_ns"].max()))
+    return (begin, max(begin, end)), "device work"
 
 
 def _stage(

@@ -57,18 +57,34 @@ def placed(processes: Sequence[Process], declared: Devices) -> Placed:
         for device, position in known.items()
     }
     devices = list(declared.devices)
-    for at, process in enumerate(processes):
-        for device in np.unique(process.activities["device"]).tolist():
-            facts = told[at].get(device, {})
-            uuid = facts.get("uuid") or (_pid(process), device)
-            if device not in numbers[at]:
-                if uuid not in uuids:
-                    uuids[uuid] = len(devices)
-                    devices.append(Device(ordinal=device, host=process.host or None))
-                numbers[at][device] = uuids[uuid]
-            devices[numbers[at][device]] = _completed(devices[numbers[at][device]], facts)
+    for at, device in _at_work(processes, told):
+        facts = told[at].get(device, {})
+        uuid = facts.get("uuid") or (_pid(processes[at]), device)
+        if device not in numbers[at]:
+            if uuid not in uuids:
+                uuids[uuid] = len(devices)
+                devices.append(Device(ordinal=device, host=processes[at].host or None))
+            numbers[at][device] = uuids[uuid]
+        devices[numbers[at][device]] = _completed(devices[numbers[at][device]], facts)
     named = {position: uuid for uuid, position in uuids.items() if isinstance(uuid, str)}
     return Placed(replace(declared, devices=tuple(devices)), tuple(numbers), named)
+
+
+def _at_work(
+    processes: Sequence[Process], told: Sequence[Mapping[int, Mapping[str, Any]]]
+) -> list[tuple[int, int]]:
+    """Processes and their devices that did work, by rank as far as it was told."""
+    found = [
+        (at, device)
+        for at, process in enumerate(processes)
+        for device in np.unique(process.activities["device"]).tolist()
+    ]
+
+    def rank(pair: tuple[int, int]) -> int:
+        number = told[pair[0]].get(pair[1], {}).get("rank")
+        return number if type(number) is int and number >= 0 else 1 << 31
+
+    return sorted(found, key=rank)
 
 
 def _pid(process: Process) -> _Pid:

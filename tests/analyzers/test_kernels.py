@@ -42,7 +42,7 @@ def test_kernels_are_counted_by_what_they_do_and_per_layer() -> None:
             Slice(0, 400, 410, GEMM), Slice(0, 410, 420, "Memcpy DtoH", category="copy"),
             recv(1, 0, 50, 130), Slice(1, 130, 160, GEMM), recv(1, 0, 300, 330), Slice(1, 330, 360, GEMM),
         ],
-        forward(0, 0, 0, 104), forward(0, 1, 200, 300), forward(0, 2, 400, 410, "decode"),
+        forward(0, 0, 0, 104), forward(0, 1, 200, 300), forward(0, 2, 400, 420, "decode"),
         forward(1, 0, 130, 160), forward(1, 1, 330, 360),
     )  # fmt: skip
     times = analyze(trace).kernel_times
@@ -102,3 +102,19 @@ def test_an_empty_queue_within_a_microbatch_is_told_from_waiting_for_another_sta
     gaps, at_work = launch_gaps(found.timeline, found.spans, 1)
     assert (gaps.tolist(), at_work.tolist()) == ([[250, 280], [300, 320]], [[210, 400]])
     assert launch_gaps(found.timeline, found.spans, 0)[0].tolist() == []
+
+
+def test_what_devices_did_before_the_first_step_is_not_looked_at() -> None:
+    # GIVEN kernels of the engine's start, long before its first step
+    trace = recording(
+        [
+            Slice(0, 0, 50),
+            Slice(0, 9000, 9100),
+            send(0, 1, 9100, 9110),
+            recv(1, 0, 9000, 9110),
+            Slice(1, 9110, 9150),
+        ],
+        forward(0, 0, 9000, 9100),
+        forward(1, 0, 9110, 9150),
+    )
+    assert analyze(trace).window_ns == (9000, 9150)

@@ -194,7 +194,7 @@ def test_without_a_collector_devices_are_those_that_worked() -> None:
         injection(kernel("gemm", 10 * pid, 100, 1, device=device), pid=pid, **{f"device_{device}": fact})
         for pid, device, fact in ((1, 0, facts[0]), (2, 1, facts[1]), (3, 0, facts[2]))
     ]
-    trace = assemble(processes)
+    trace = assemble(processes[::-1])  # whoever began first
     assert trace.run.devices == (
         Device(0, None, 0, "NVIDIA H200", "host", "9.0", 140),
         Device(1, None, 1, "NVIDIA H200", "host", "9.0", 140),
