@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Options, Straggler
 from bubblescope.trace import frames
 from bubblescope.trace.frames import COUNTERS
 from bubblescope.trace.model import Device, Run, Trace
+from bubblescope.trace.read import read_trace
 from tests.analyzers.handmade import Slice, recv, send, trace_of
 
 MS = 1_000_000
+SAMPLES = Path(__file__).parents[2] / "sample_traces" / "recorded"
 
 
 def recording(
@@ -157,6 +161,17 @@ def test_samples_that_are_no_clock_are_passed_over() -> None:
         throttle_reasons={0: [float("nan"), 1e300, 4, 4, 4], 1: [-1] * 9},
     )
     assert stragglers(trace, (4, 4)) == ()
+
+
+def test_two_real_cards_at_their_power_limit() -> None:
+    texts = [found.text for found in analyze(read_trace(SAMPLES / "torch_h200x2_clocks.json.gz")).stragglers]
+    assert texts[:2] == [
+        "device 1 ran at 1506 MHz on average while computing, 1980 at best: "
+        "held down by the power limit (96 % of the time)",
+        "device 0 ran at 1632 MHz on average while computing, 1980 at best: "
+        "held down by the power limit (95 % of the time)",
+    ]
+    assert "as its clock is lower: 1506 MHz against 1632" in texts[2]
 
 
 def test_a_link_slower_than_its_twin_is_named() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bubblescope.record.cards import sampled, uuids_told
 from bubblescope.trace.model import Device
+from bubblescope.trace.read import read_trace
 from tests.record.processes import process
 
+SAMPLE = Path(__file__).parents[2] / "sample_traces" / "recorded" / "torch_h200x2_clocks.json.gz"
 MIXED = ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090", "NVIDIA GeForce RTX 4090")
 TWINS = ("NVIDIA H200", "NVIDIA H200")
 
@@ -106,3 +109,18 @@ def test_a_uuid_is_told_by_stage_and_rank() -> None:
 def test_facts_of_other_forms_are_no_facts(told: Any) -> None:
     given = process(cards=[sample(0, 5, sm_clock=1)])
     assert len(sampled([given], [device(0, "x")], {}, {"cards": told}, -1).counters) == 0
+
+
+def test_what_two_real_cards_sent_over_nvlink_is_what_their_program_sent() -> None:
+    """133 sends of four copies of 8192 x 8192 numbers of two bytes, and three copies before."""
+    trace = read_trace(SAMPLE)
+    size = 8192 * 8192 * 2
+    assert trace.spans.loc[trace.spans["kind"] == "send", "bytes"].tolist() == [size] * 133
+    for device, name in ((0, "nvlink_tx_bytes_per_s"), (1, "nvlink_rx_bytes_per_s")):
+        of_device = trace.counters[trace.counters["device"] == device]
+        told, every = (of_device[of_device["name"] == each] for each in (name, "sm_clock_mhz"))
+        # A rate is that of the time since the sample before.
+        seconds = every["time_ns"].diff().iloc[1:].to_numpy() / 1e9
+        assert float((told["value"].to_numpy() * seconds).sum()) == pytest.approx(
+            (133 * 4 + 3) * size, rel=1e-6
+        )
