@@ -156,7 +156,7 @@ def _own_clause(wait: Wait, who: str, how_long: str) -> str:
     if wait.cause == "host":
         return (
             f"{who} could work, but {how_long} its own host has not launched anything: "
-            "Python, scheduling or synchronisation is too slow"
+            "what it does there (scheduling, launching, synchronising) is too slow"
         )
     return f"{who} waits {how_long} within itself, and why cannot be told"
 
