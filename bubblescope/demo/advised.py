@@ -9,7 +9,9 @@ one is compared with the other, which was measured in the same seconds.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +51,9 @@ def main(folder: Path) -> int:
     except CannotTellError as untold:
         print(f"\nNothing can be predicted: {untold}.")
         return 0
-    print(comparison(before.recommendation, predicted, _analysis(advised).recommendation))
+    after = _analysis(advised)
+    print(comparison(before.recommendation, predicted, after.recommendation))
+    print(f"  By chance alone it could be off by {chance(_ttft_ns(before), _ttft_ns(after)):.1%}.")
     return 0
 
 
@@ -66,6 +70,14 @@ def comparison(before: Recommendation, predicted: Prediction, after: Recommendat
         off = abs(after.makespan_ns / predicted.makespan_ns - 1)
         lines.append(f"  The prediction is off by {off:.1%}.")
     return "\n".join(lines)
+
+
+def chance(first: Sequence[int], second: Sequence[int]) -> float:
+    """How far off the ratio of two means may be at 95 %, as like prompts took unlike times."""
+    doubts = [
+        statistics.stdev(times) / statistics.fmean(times) / math.sqrt(len(times)) for times in (first, second)
+    ]
+    return 2 * math.hypot(*doubts)
 
 
 @contextlib.contextmanager
@@ -105,6 +117,10 @@ def _take_turns(engines: Sequence[subprocess.Popen[str]]) -> None:
 
 def _run(*arguments: str) -> None:
     subprocess.run((*_PROGRAM, *arguments), check=True)
+
+
+def _ttft_ns(analysis: Analysis) -> list[int]:
+    return [request.ttft_ns for request in analysis.requests if request.ttft_ns is not None]
 
 
 def _analysis(trace: Path) -> Analysis:

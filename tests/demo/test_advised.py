@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bubblescope.analyzers.advice.recommend import Prediction
 from bubblescope.analyzers.results import Recommendation
-from bubblescope.demo.advised import comparison
+from bubblescope.demo.advised import chance, comparison
 
 
 def test_predicted_stands_beside_measured() -> None:
@@ -15,3 +17,11 @@ def test_predicted_stands_beside_measured() -> None:
     assert rows[1][-6:] == ["2000", "ms", "1600", "ms", "1680", "ms"]
     assert rows[2][-5:] == ["2100", "ms", "-", "1700", "ms"]
     assert table.endswith("The prediction is off by 5.0%.")
+
+
+def test_what_may_be_chance() -> None:
+    first, second = [70, 100, 130] * 3, [120, 200, 280] * 3
+    # Of the first the sum of squares is 6 x 30² = 5400, over 8: a deviation of 26.0; so 69.3 of the second.
+    deviations = (26.0 / 100 / 3, 69.3 / 200 / 3)
+    expected = 2 * (deviations[0] ** 2 + deviations[1] ** 2) ** 0.5
+    assert chance(first, second) == pytest.approx(expected, rel=0.01)
