@@ -1,18 +1,15 @@
-"""What llama.cpp's own log tells, for a program into which nothing can be loaded.
+"""What llama.cpp's own log tells, for a program that has ggml linked into it.
 
-A program that llama.cpp is linked into statically, stripped of its symbols, shows none of its functions. Its
-log still names the layers' devices, the parts of the graph, and whether it pipelines; no times, nothing of
-graphs that are reused. Only programs that take llama.cpp's common options write it where they are told.
+Nothing that is loaded beside such a program sees its functions. Its log still names the layers' devices, the
+parts of the graph, and whether it pipelines; no times, nothing of graphs that are reused. Only programs that take llama.cpp's common options write it where they are told.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
-import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from bubblescope.trace.model import Lost
 
@@ -20,14 +17,11 @@ from bubblescope.trace.model import Lost
 NAME = "llama.log"
 _UNKNOWN = "no times on devices, no copies, nothing of graphs that are reused"
 LIMITS = (
-    "llama.cpp is linked into {program} statically and stripped of its symbols, so only its log can be read: "
-    "the layers of each device, the splits of the graph, whether it pipelines; " + _UNKNOWN
+    "{program} has llama.cpp linked into it, so only its log can be read: the layers of each device, the splits "
+    "of the graph, whether it pipelines; " + _UNKNOWN
 )
-_PROGRAMS = ("llama-server", "llama-cli")
+PROGRAMS = ("llama-server", "llama-cli")
 _LARGEST_LOG = 64 << 20
-_MOST_SECTIONS = 512
-_SYMBOL_TABLE, _TEXTS, _FEWEST_BYTES = 2, 3, 64
-_SHARED = (b"libllama", b"libggml")
 
 _LAYER = re.compile(r"layer +(\d+) assigned to device (\S+?)(?:,|$)")
 _SPLIT = re.compile(r"## SPLIT #(\d+): (\S+) #")
@@ -38,15 +32,6 @@ _NUMBERS = {
     "batch_tokens": re.compile(r"\bn_batch += (\d+)"),
 }
 _VERSION = re.compile(r"\bbuild: (\d+) ")
-
-
-def silent_program(command: Sequence[str]) -> str | None:
-    """The program of llama.cpp in a command that shows none of its functions; None if there is none."""
-    for word in command:
-        if Path(word).name in _PROGRAMS:
-            found = shutil.which(word)
-            return word if found is not None and _shows_nothing(Path(found)) else None
-    return None
 
 
 def environment(spool: Path) -> dict[str, str]:
@@ -116,40 +101,3 @@ def _held(layers: Mapping[int, str]) -> dict[str, Any]:
     on_devices = [name for name in repeating if name != "CPU"]
     held = {"partition": [on_devices.count(name) for name in dict.fromkeys(on_devices)]} if on_devices else {}
     return {**held, "llama_layer_devices": repeating, "llama_output_device": output}
-
-
-def _shows_nothing(program: Path) -> bool:
-    """Whether an ELF file has neither llama.cpp as a shared library nor a table of its own symbols."""
-    try:
-        with program.open("rb") as file:
-            sections = _sections(file)
-            texts = b"".join(_content(file, *place) for kind, *place in sections if kind == _TEXTS)
-    except (OSError, struct.error, ValueError):
-        return False
-    tabled = any(kind == _SYMBOL_TABLE for kind, *_ in sections)
-    return bool(sections) and not tabled and not any(name in texts for name in _SHARED)
-
-
-def _sections(file: BinaryIO) -> list[tuple[int, int, int]]:
-    """Kind, place and size of each section of a 64-bit little-endian ELF file; none of another file."""
-    header = file.read(_FEWEST_BYTES)
-    if header[:6] != b"\x7fELF\x02\x01":
-        return []
-    (table,) = struct.unpack_from("<Q", header, 40)
-    size, count = struct.unpack_from("<HH", header, 58)
-    if size < _FEWEST_BYTES or count > _MOST_SECTIONS:
-        return []
-    file.seek(table)
-    rows = file.read(size * count)
-    return [_section(rows, at) for at in range(0, size * count, size)]
-
-
-def _section(rows: bytes, at: int) -> tuple[int, int, int]:
-    (kind,) = struct.unpack_from("<I", rows, at + 4)
-    place, size = struct.unpack_from("<QQ", rows, at + 24)
-    return kind, place, size
-
-
-def _content(file: BinaryIO, place: int, size: int) -> bytes:
-    file.seek(place)
-    return file.read(min(size, _LARGEST_LOG))

@@ -7,23 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bubblescope.native.build import BuildError, build
 from bubblescope.native.libraries import LIBRARIES
+from bubblescope.record import llama_log
 from bubblescope.record.command_line import engine_of
 from bubblescope.record.linkage import with_ggml_inside
 
 VARIABLE = "LD_PRELOAD"
+_NOTHING_SEEN = (
+    "{program} has llama.cpp linked into it, where nothing can be seen of it: record one that was built with "
+    "shared libraries (BUILD_SHARED_LIBS=ON)"
+)
 #: What the loader takes as the end of a path.
 _SEPARATORS = " :"
 
 
 @dataclass(frozen=True)
 class Preload:
-    """What the command finds in its environment, or why it finds nothing."""
+    """What the command finds in its environment, or why it finds nothing.
+
+    logs: it is a program of which at least the log can be read.
+    """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     why_not: str = ""
+    logs: bool = False
 
 
 def preload(command: Sequence[str], before: Mapping[str, str]) -> Preload:
@@ -35,9 +45,9 @@ def preload(command: Sequence[str], before: Mapping[str, str]) -> Preload:
         return Preload()
     inside = with_ggml_inside(command, before.get("PATH"))
     if inside is not None:
+        logs = Path(inside).name in llama_log.PROGRAMS
         return Preload(
-            why_not=f"{inside} has ggml linked into it, where nothing can be seen of it: record one that "
-            "was built with shared libraries (BUILD_SHARED_LIBS=ON)"
+            why_not=(llama_log.LIMITS if logs else _NOTHING_SEEN).format(program=inside), logs=logs
         )
     try:
         library = str(build(LIBRARIES["ggml"], before))

@@ -91,9 +91,6 @@ def record(
     preloaded = preload(command, os.environ)
     if preloaded.why_not:
         messages.say(preloaded.why_not)
-    silent = llama_log.silent_program(command)
-    if silent is not None:
-        messages.say(llama_log.LIMITS.format(program=silent))
 
     def begin() -> None:
         try:
@@ -108,7 +105,7 @@ def record(
 
     try:
         environment = {**_environment(spool, limits, detail), **injected.environment, **preloaded.environment}
-        if silent is not None:
+        if preloaded.logs:
             environment = {**llama_log.environment(spool), **environment}
     except OSError as error:
         shutil.rmtree(spool, ignore_errors=True)

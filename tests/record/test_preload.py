@@ -59,8 +59,22 @@ def test_a_program_with_ggml_inside_is_told_to_be_beyond_reach(
     server = program(tmp_path, "llama-server", "ggml/src/ggml-backend.cpp", *options)
     for command in ([str(server)], ["sh", "-c", f"exec {server} -m x.gguf"]):
         found = preload(command, variables())
-        assert found.environment == {}
-        assert found.why_not.startswith(f"{server} has ggml linked into it")
+        assert (found.environment, found.logs) == ({}, True)
+        assert found.why_not.startswith(f"{server} has llama.cpp linked into it, so only its log can be read")
+
+
+def test_of_a_program_without_a_log_nothing_can_be_seen(tmp_path: Path) -> None:
+    bench = program(tmp_path, "llama-bench", "ggml/src/ggml-backend.cpp")
+    found = preload([str(bench)], variables())
+    assert (found.environment, found.logs) == ({}, False)
+    assert "record one that was built with shared libraries" in found.why_not
+
+
+@pytest.mark.parametrize("length", [5, 40, 63, 64, 200, 5000])
+def test_a_program_that_is_cut_off_is_taken_for_any_other(tmp_path: Path, length: int) -> None:
+    server = program(tmp_path, "llama-server", "ggml-backend")
+    server.write_bytes(server.read_bytes()[:length])
+    assert VARIABLE in preload([str(server)], variables()).environment
 
 
 def test_a_program_with_ggml_beside_it_is_not(tmp_path: Path) -> None:
