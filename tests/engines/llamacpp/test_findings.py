@@ -22,8 +22,8 @@ EMBEDDINGS = ("-ot", "token_embd.weight=FAKE0")
 WAYS: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "default": ((), CPU_EMBEDDING),
     "embeddings": (EMBEDDINGS, {"override-drain"}),
-    "small": (("-ub", "64"), {*CPU_EMBEDDING, "graph-reuse-drain", "small-ubatch"}),
-    "small_built": (("-ub", "64"), {*CPU_EMBEDDING, "small-ubatch"}),
+    "small": (("-ub", "64", "-r", "2"), {*CPU_EMBEDDING, "graph-reuse-drain", "small-ubatch"}),
+    "small_built": (("-ub", "64", "-r", "2"), {*CPU_EMBEDDING, "small-ubatch"}),
     "uneven": (("-ts", "6/1/2"), {*CPU_EMBEDDING, "layer-split"}),
     "one_left_out": (("-ts", "7/1/1"), {*CPU_EMBEDDING, "layer-split", "device-without-layers"}),
     "kv_on_cpu": (("-nkvo", "1"), {*CPU_EMBEDDING, "kv-cache-on-cpu", "cpu-splits"}),
