@@ -1,7 +1,8 @@
 """What llama.cpp's own log tells, for a program that has ggml linked into it.
 
 Nothing that is loaded beside such a program sees its functions. Its log still names the layers' devices, the
-parts of the graph, and whether it pipelines; no times, nothing of graphs that are reused. Only programs that take llama.cpp's common options write it where they are told.
+parts of the graph, and whether it pipelines; no times, nothing of graphs that are reused. Only programs that
+take llama.cpp's common options write it where they are told.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from bubblescope.trace.model import Lost
 NAME = "llama.log"
 _UNKNOWN = "no times on devices, no copies, nothing of graphs that are reused"
 LIMITS = (
-    "{program} has llama.cpp linked into it, so only its log can be read: the layers of each device, the splits "
-    "of the graph, whether it pipelines; " + _UNKNOWN
+    "{program} has llama.cpp linked into it, so only its log can be read: the layers of each device, the "
+    "splits of the graph, whether it pipelines; " + _UNKNOWN
 )
 PROGRAMS = ("llama-server", "llama-cli")
 _LARGEST_LOG = 64 << 20
