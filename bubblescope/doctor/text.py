@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from bubblescope.doctor.capability import shown
+from bubblescope.doctor.cards import Card
 from bubblescope.doctor.examination import Examination
 from bubblescope.doctor.judgement import Judgement
 from bubblescope.doctor.remark import Remark
@@ -38,6 +40,7 @@ def to_json(examination: Examination) -> str:
                     "reason": one.reason,
                     "way_out": one.way_out,
                     "source": one.source,
+                    "card": _published(one.part.card),
                 }
                 for one in examination.devices
             ],
@@ -53,6 +56,10 @@ def to_json(examination: Examination) -> str:
         },
         indent=2,
     )
+
+
+def _published(card: Card | None) -> dict[str, object] | None:
+    return None if card is None else {**asdict(card), "capability": shown(card.capability)}
 
 
 def to_text(examination: Examination) -> str:

@@ -60,7 +60,29 @@ def test_sglang_0_5_12_fails_on_the_ada_cards_and_says_why(doctor: Doctor, check
         "SGLang 0.5.12 takes ModelOpt NVFP4 from compute capability 10.0 on only; this card has 8.9"
     )
     assert ada["way_out"] == "SGLang 0.5.13 or newer emulates from 8.0 on, and so does vLLM"
-    assert set(ada) == {"device", "count", "verdict", "reason", "way_out", "source"}
+    assert set(ada) == {"device", "count", "verdict", "reason", "way_out", "source", "card"}
+
+
+def test_what_is_published_of_a_card_is_told_with_its_source(doctor: Doctor, checkpoint: Path) -> None:
+    _, found = doctor("--engine", "vllm", "--model", str(checkpoint), "--devices", "L40, H100 NVL, no such")
+    full, partly, unknown = (one["card"] for one in found["devices"])
+    assert full == {
+        "name": "L40",
+        "capability": "8.9",
+        "memory_gib": 48,
+        "bandwidth_gbs": 864,
+        "half": 181,
+        "fp8": 362,
+        "fp4": None,
+        "int8": 362,
+        "link": "PCIe 4.0 x16, 32 GB/s",
+        "source": "NVIDIA L40 data sheet, nvidia.com/en-us/data-center/l40",
+        "unconfirmed": [],
+    }
+    # FP4 is no figure of a Hopper card; the others are, and could not be confirmed.
+    assert (partly["half"], partly["fp4"]) == (None, None)
+    assert partly["unconfirmed"] == ["half", "fp8", "int8", "link"]
+    assert unknown is None
 
 
 @pytest.mark.parametrize(
