@@ -128,4 +128,4 @@ def _after_ns(found: Ubatches, before_ns: Floats) -> Floats:
     behind = (found.first_ns >= found.end_ns) & (pause <= APART_NS)
     ahead = behind.any(axis=0) | np.append(found.prompt[1:] != found.prompt[:-1], True)
     usual = float(np.median(after[~ahead])) if not ahead.all() else float(after.min())
-    return np.where(ahead, np.minimum(after, usual), after)
+    return np.asarray(np.where(ahead, np.minimum(after, usual), after), dtype=np.float64)
