@@ -231,6 +231,7 @@ def _tell(spool: Path, limits: Limits, facts: dict[str, object]) -> None:
 def _finished(spool: Path, where: Destination, status: int, messages: Messages) -> int:
     """Make the trace; the spool stays if that fails."""
     from bubblescope.record import hooks, merge
+    from bubblescope.record.nothing import why_nothing
     from bubblescope.record.spool import NothingRecordedError
 
     if not merge.is_spool(spool):
@@ -243,9 +244,7 @@ def _finished(spool: Path, where: Destination, status: int, messages: Messages) 
             merge.wait_for_writers(spool)
             trace = merge.merge([spool], where, messages.doing)
     except NothingRecordedError:
-        messages.say(
-            "nothing was recorded: no process of the command has a collector in it, or none did any work"
-        )
+        messages.say(f"nothing was recorded: {why_nothing(spool)}")
     except merge.MergeInterruptedError:
         messages.say(f"interrupted before the trace was written; {kept}")
         return status or OWN_FAILURE

@@ -54,3 +54,31 @@ def test_flags_are_told(
     facts = read_trace(tmp_path / "trace.json").run.facts
     assert facts["llama_flags"] == {**expected, "LLAMA_GRAPH_REUSE_DISABLE": "1"}
     assert facts["llama_pipelining_lacks"] == lacks
+
+
+def test_on_the_cpu_alone_there_is_nothing_to_record_and_it_is_said(
+    programs: Programs, tmp_path: Path
+) -> None:
+    bench = [
+        str(LLAMACPP / "bin" / "llama-bench"),
+        "-m",
+        str(programs.model),
+        "-p",
+        "64",
+        "-n",
+        "0",
+        "-r",
+        "1",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "bubblescope", "record", "-o", "trace.json", "--", *bench, "-dev", "none"],
+        cwd=tmp_path,
+        env=environment(programs, PYTHONPATH=ROOT),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[-1] == (
+        "bubblescope: nothing was recorded: llama.cpp computed on the CPU alone, which is no stage of a "
+        "pipeline; -ngl gives layers to devices"
+    )
