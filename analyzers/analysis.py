@@ -12,7 +12,7 @@ from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.activity import Activity, activities
 from bubblescope.analyzers.advice.recommend import recommend
 from bubblescope.analyzers.blame import blame, culprits
-from bubblescope.analyzers.bursts import bursts
+from bubblescope.analyzers.bursts import around_steps, bursts
 from bubblescope.analyzers.concurrency import concurrency, ideal_bubble_ratio
 from bubblescope.analyzers.findings.findings import findings
 from bubblescope.analyzers.kernels import kernel_times
@@ -115,12 +115,11 @@ def _window(trace: Trace, acts: Sequence[Activity], options: Options) -> tuple[t
     working = [act for act in acts if len(act.work)]
     if not working:
         return (0, 0), "device work"
-    begin, end = min(act.first for act in working), max(act.last for act in working)
-    # What the devices did before the first step and after the last is the engine's start and end.
     steps = trace.spans[trace.spans["kind"] != "schedule"]
     if len(steps):
-        begin, end = max(begin, int(steps["begin_ns"].min())), min(end, int(steps["end_ns"].max()))
-    return (begin, max(begin, end)), "device work"
+        extent = int(steps["begin_ns"].min()), int(steps["end_ns"].max())
+        return around_steps(working, *extent, options.idle_gap_ns), "device work"
+    return (min(act.first for act in working), max(act.last for act in working)), "device work"
 
 
 def _stage(

@@ -33,6 +33,22 @@ def bursts(
     )
 
 
+def around_steps(
+    activities: Sequence[Activity], first_ns: int, last_ns: int, idle_gap_ns: int
+) -> tuple[int, int]:
+    """Begin and end of the work, without longer quiet times, in which the first and the last step lie.
+
+    What the devices did long before the first step, or long after the last, is the engine's start or end.
+    """
+    work = iv.merge(*(activity.work for activity in activities))
+    split = np.flatnonzero(work[1:, 0] - work[:-1, 1] > idle_gap_ns)
+    begin = work[np.concatenate(([0], split + 1)), 0]
+    end = work[np.concatenate((split, [len(work) - 1])), 1]
+    first = min(int(np.searchsorted(end, first_ns, side="right")), len(end) - 1)
+    last = max(int(np.searchsorted(begin, last_ns, side="left")) - 1, first)
+    return int(begin[first]), int(end[last])
+
+
 def _while_not_quiet(activities: Sequence[Activity], idle_gap_ns: int, marks: pd.DataFrame) -> iv.Intervals:
     work = iv.merge(*(activity.work for activity in activities))
     if len(work) < 2:

@@ -104,17 +104,14 @@ def test_an_empty_queue_within_a_microbatch_is_told_from_waiting_for_another_sta
     assert launch_gaps(found.timeline, found.spans, 0)[0].tolist() == []
 
 
-def test_what_devices_did_before_the_first_step_is_not_looked_at() -> None:
-    # GIVEN kernels of the engine's start, long before its first step
+def test_what_devices_did_long_before_the_first_step_is_not_looked_at() -> None:
+    # GIVEN a kernel of the engine's start, one that prepares the first step, and one of the engine's end
     trace = recording(
         [
-            Slice(0, 0, 50),
-            Slice(0, 9000, 9100),
-            send(0, 1, 9100, 9110),
-            recv(1, 0, 9000, 9110),
-            Slice(1, 9110, 9150),
+            Slice(0, 0, 50), Slice(0, 8990, 8995), Slice(0, 9000, 9100), send(0, 1, 9100, 9110),
+            recv(1, 0, 9000, 9110), Slice(1, 9110, 9150), Slice(1, 20000, 20010),
         ],
-        forward(0, 0, 9000, 9100),
-        forward(1, 0, 9110, 9150),
-    )
-    assert analyze(trace).window_ns == (9000, 9150)
+        forward(0, 0, 9000, 9100), forward(1, 0, 9110, 9150),
+    )  # fmt: skip
+    assert analyze(trace, Options(idle_gap_ns=100)).window_ns == (8990, 9150)
+    assert analyze(trace, Options(idle_gap_ns=100_000)).window_ns == (0, 20010)
