@@ -21,6 +21,7 @@ from bubblescope.trace.secret_text import without_secrets
 
 #: What was said so long before the last words has nothing to do with them.
 _RECENT_NS = 300_000_000_000
+_CUT_OFF = "how the command ended was not recorded;"
 
 
 def failure(spool: Path, status: int, printed: str, starved: int = 0) -> dict[str, object]:
@@ -42,6 +43,25 @@ def failure(spool: Path, status: int, printed: str, starved: int = 0) -> dict[st
         return _fact(known.text, known.line, known.id, known.source, devices)
     line = last_error(words) or last_error(printed)
     return _fact(_unknown(status, line, starved), line, None, "", [])
+
+
+def cut_off(spool: Path) -> dict[str, object] | None:
+    """What a command of which the recorder did not see the end, having been killed, said of its failure.
+
+    A fact as `failure` gives it. None where the recorder saw the end, where a process still runs, and where
+    no error was seen. An error that was seen need not have ended the command; so the text says.
+    """
+    processes = _processes(spool)
+    if any(process.running or "exit_status" in process.facts for process in processes):
+        return None
+    words = "\n".join(last_words(processes))
+    devices = tables.devices(processes).devices
+    known = explain(words, devices)
+    if known is not None:
+        text = f"{_CUT_OFF} one of its errors is known. {known.text}"
+        return _fact(text, known.line, known.id, known.source, list(known.devices))
+    line = last_error(words)
+    return None if line is None else _fact(f"{_CUT_OFF} its own last error: {line}", line, None, "", [])
 
 
 def last_words(processes: Sequence[Process]) -> list[str]:

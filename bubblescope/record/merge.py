@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from bubblescope.collectors._bubblescope_inject.room import entries, in_use
 from bubblescope.errors import UsageError
 from bubblescope.record.assemble import traces_of
 from bubblescope.record.destination import Destination
+from bubblescope.record.ending import FAILURE_FACT
 from bubblescope.record.join import join
 from bubblescope.trace.frames import COUNTERS, REQUESTS, SLICES, SPANS
 from bubblescope.trace.model import Trace
@@ -125,6 +127,20 @@ def _events(traces: Sequence[Trace]) -> npt.NDArray[np.uint64]:
     return np.unique(np.concatenate(rows))
 
 
+def _explained(traces: Sequence[Trace], spool: Path) -> list[Trace]:
+    """The traces of a spool, with what its command said of its failure if its recorder was killed."""
+    from bubblescope.record.explanation import cut_off
+
+    if any("exit_status" in trace.run.facts for trace in traces):
+        return list(traces)
+    found = cut_off(spool)
+    if found is None:
+        return list(traces)
+    first = traces[0].run
+    told = replace(first, facts={**first.facts, FAILURE_FACT: found})
+    return [replace(traces[0], run=told), *traces[1:]]
+
+
 def _read(source: Path, progress: Progress) -> list[Trace]:
     def files(done: int, total: int) -> None:
         progress(f"reading {source.name}: {done} of {total} files")
@@ -132,4 +148,6 @@ def _read(source: Path, progress: Progress) -> list[Trace]:
     def size(done: int, total: int) -> None:
         progress(f"reading {source.name}: {done >> 20} of {total >> 20} MiB")
 
-    return traces_of(os.fspath(source), files) if is_spool(source) else [read_trace(source, size)]
+    if not is_spool(source):
+        return [read_trace(source, size)]
+    return _explained(traces_of(os.fspath(source), files), source)

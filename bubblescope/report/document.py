@@ -57,7 +57,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
         "stragglers": [_straggler(each) for each in analysis.stragglers],
         "findings": [_finding(each) for each in analysis.findings],
         "recommendation": _recommendation(analysis.recommendation),
-        "failure": explanation(analysis),
+        "failure": explanation(analysis.trace.run.facts),
         "lost": [_lost(each) for each in analysis.lost],
     }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bubblescope.record.ending import Ending
-from bubblescope.record.explanation import failure, last_words
+from bubblescope.record.explanation import cut_off, failure, last_words
 from bubblescope.record.printed import LONGEST
 from bubblescope.record.spool import read_spool
 from bubblescope.trace.read import read_trace
@@ -296,3 +296,83 @@ def test_the_spool_of_a_crash_holds_the_words_of_every_process(tmp_path: Path) -
         "RuntimeError: worker failed",
         "RuntimeError: Engine core initialization failed",
     ]
+
+
+#: What a process does when it is told of an error.
+TELLS = f"recorder.fact('last_words:1:0', 'ValueError: {PARTITION}')"
+
+
+def recorder_killed_before(end: str, folder: Path) -> None:
+    """Has a command recorded into t.json.spool that ends so, after its recorder was killed."""
+    code = SHORT + f"print('ready', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n{end}"
+    process = begun("record", "-o", "t.json", "--", *python(code), cwd=folder, says="done\n")
+    process.kill()
+    process.wait()
+    (folder / "go").touch()
+    process.communicate(timeout=60)  # its outputs close when the command has ended
+
+
+@pytest.mark.parametrize(
+    ("end", "said", "known"),
+    [
+        (
+            f"raise ValueError('{PARTITION}')",
+            f"one of its errors is known. {EXPLAINED.removeprefix('bubblescope: ')}",
+            "partition-sum",
+        ),
+        ("raise KeyError('rope')", "its own last error: KeyError: 'rope'", None),
+    ],
+)
+def test_merge_explains_what_a_killed_recorder_could_not(
+    end: str, said: str, known: str | None, tmp_path: Path
+) -> None:
+    recorder_killed_before(end, tmp_path)
+    done = bubblescope("merge", "t.json.spool", cwd=tmp_path)
+    text = f"how the command ended was not recorded; {said}"
+    assert (done.returncode, done.stderr) == (0, f"bubblescope: {text}\n")
+    fact = read_trace(tmp_path / "t.json").run.facts["failure"]
+    assert (fact["explanation"], fact["known"]) == (text, known)
+
+
+@pytest.mark.parametrize("end", ["pass", "sys.exit(3)"])
+def test_merge_explains_nothing_where_no_error_was_seen(end: str, tmp_path: Path) -> None:
+    recorder_killed_before(end, tmp_path)
+    done = bubblescope("merge", "t.json.spool", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "failure" not in read_trace(tmp_path / "t.json").run.facts
+
+
+def test_merge_explains_a_command_that_died_before_it_did_any_work(tmp_path: Path) -> None:
+    spool = tmp_path / "t.json.spool"
+    spool.mkdir()
+    run_program(TELLS, spool)
+    done = bubblescope("merge", "t.json.spool", cwd=tmp_path)
+    assert done.returncode == 3
+    explained, reason = done.stderr.splitlines()
+    assert explained.startswith(
+        "bubblescope: how the command ended was not recorded; one of its errors is known."
+    )
+    assert "no process wrote an event" in reason
+
+
+def test_what_still_runs_has_not_failed_whatever_errors_it_told(tmp_path: Path) -> None:
+    process = begun("record", "-o", "t.json", "--", *python(f"{TELLS}\n{ENDLESS}"), cwd=tmp_path)
+    process.kill()
+    try:
+        assert cut_off(tmp_path / "t.json.spool") is None
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    # AND when it has been ended as well, what it told is all that is known
+    found = cut_off(tmp_path / "t.json.spool")
+    assert found is not None
+    assert found["known"] == "partition-sum"
+
+
+def test_of_a_command_whose_end_the_recorder_saw_merge_has_nothing_to_explain(tmp_path: Path) -> None:
+    run_program(TELLS, tmp_path)
+    assert cut_off(tmp_path) is not None
+    # WHEN the recorder told the end of it
+    run_program("recorder.fact('exit_status', 1)", tmp_path)
+    # THEN it has explained it, too
+    assert cut_off(tmp_path) is None
