@@ -77,7 +77,9 @@ def mixed_rig(engine: str, rig: Sequence[Part], verdicts: Sequence[str]) -> Rema
 
 def needs_gguf(engine: str, model: ModelFacts, command: Invocation | None) -> list[Remark]:
     """llama.cpp loads GGUF only; a checkpoint of the hub is judged as what becomes of it."""
-    if engine != "llama.cpp" or model.format is None or model.format.startswith("gguf"):
+    # FP16 in a GGUF file is judged as FP16 anywhere, so there the format does not tell.
+    is_gguf = model.name.endswith(".gguf") or (model.format or "").startswith("gguf")
+    if engine != "llama.cpp" or model.format is None or is_gguf:
         return []
     started = command is not None and command.model == model.name
     text = f"llama.cpp loads GGUF files only, and {model.name} is none"

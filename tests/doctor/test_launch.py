@@ -298,6 +298,12 @@ def test_llama_cpp_wants_gguf() -> None:
     assert remark.verdict == "warns"
 
 
+def test_a_gguf_file_in_fp16_is_gguf() -> None:
+    half = replace(MODEL, name="m.gguf", format="fp16")
+    command = parse_command(["llama-bench", "-m", "m.gguf"], {})
+    assert examine("llama.cpp", "b11434", half, parse_devices("H200 x2"), command).remarks == ()
+
+
 def test_a_list_of_plugins_keeps_a_recorder_out() -> None:
     (remark,) = said("vllm serve m", "H200", VLLM_PLUGINS="lora")
     assert (remark.verdict, remark.text[:20]) == ("warns", "VLLM_PLUGINS='lora' ")
