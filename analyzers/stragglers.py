@@ -113,7 +113,7 @@ def _slow_microbatches(forward: pd.DataFrame) -> list[Straggler]:
         spread = float(np.median(np.abs(residual)))
         for number, over, expected in zip(part["microbatch"].tolist(), residual, predicted, strict=True):
             if over > DEVIATIONS * spread and over > MICROBATCH_SHARE * expected:
-                text = f"microbatch {number} took {over / 1e6:.1f} ms longer than its size explains"
+                text = f"microbatch {number} took longer on stage {stage} than its size explains"
                 found.append(Straggler("microbatch", stage, number, int(over), text))
     return found
 
