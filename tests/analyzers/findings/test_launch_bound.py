@@ -26,7 +26,7 @@ def test_what_a_slow_host_costs_is_said_of_its_stage() -> None:
     (finding,) = analyze(with_gap(250)).findings
     assert finding == Finding(
         "launch-bound", 250, 1,
-        "between kernels of one microbatch stage 1 has nothing to run for 20% of the time that it works on "
+        "between kernels of one microbatch stage 1 has nothing to run for 20 % of the time that it works on "
         "them: its own process launches them too slowly",
     )  # fmt: skip
 
