@@ -28,7 +28,7 @@ def launch_bound(analysis: Analysis) -> Iterator[Finding]:
         if share < SHARE:
             continue
         text = (
-            f"between kernels of one microbatch stage {stage.stage} has nothing to run for {100 * share:.0f} % "
-            "of the time that it works on them: its own process launches them too slowly"
+            f"between kernels of one microbatch stage {stage.stage} has nothing to run for "
+            f"{100 * share:.0f} % of the time that it works on them: its own process launches them too slowly"
         )
         yield Finding("launch-bound", empty, stage.stage, text, f"leave {_EAGER} out" if eager else None)
