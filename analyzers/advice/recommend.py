@@ -26,6 +26,7 @@ MOST_LAYERS, MOST_STAGES = 512, 64
 WORTH_SAYING = 0.01
 #: The search for the best split looks at so many prompts at most, spread over the recording.
 MOST_PROMPTS = 32
+_NONE_FASTER = "balanced within error: no split is simulated to be faster"
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _advice(
 ) -> Recommendation:
     """The split as advice, if what it saves is more than what is in doubt."""
     if split.layers == case.layers:
-        return replace(measured, reason="balanced within error: no split is simulated to be faster")
+        return replace(measured, reason=_NONE_FASTER)
     then = case.simulated(split.layers)
     low, high = (case.simulated(split.layers, each) for each in (case.model.low, case.model.high))
     before = as_recorded.served_ns.mean()
@@ -184,8 +185,9 @@ def _advice(
     doubt = max(measured.error or 0.0, (shortest - longest) / 2)
     listed = ",".join(map(str, split.layers))
     if saved <= doubt:
-        reason = f"balanced within error: {listed} would save {_percent(saved)} ± {_percent(doubt)}"
-        return replace(measured, reason=reason)
+        doubtful = f"balanced within error: {listed} would save {_percent(saved)} ± {_percent(doubt)}"
+        # The best split also lets more prompts follow each other; each by itself may then take longer.
+        return replace(measured, reason=doubtful if saved > 0 else _NONE_FASTER)
     scale, predicted = _scale(case, as_recorded), _prediction(case, as_recorded, then)
     return replace(
         measured,

@@ -185,6 +185,13 @@ def test_what_saves_less_than_is_in_doubt_is_not_advised() -> None:
     assert advice.reason.startswith("balanced within error")
 
 
+def test_a_split_that_takes_longer_is_not_said_to_save() -> None:
+    # GIVEN a recording whose best split, 18,18, lets more prompts follow each other, each taking longer
+    advice = analyze(read_trace(SAMPLES / "recorded" / "llama_h200x2_17_19.json.gz")).recommendation
+    assert advice.partition is None
+    assert advice.reason == "balanced within error: no split is simulated to be faster"
+
+
 def test_a_disturbed_prompt_is_left_out_and_spoken_of() -> None:
     # GIVEN four prompts; in the first, stage 0 stood still for a second before its third chunk
     work = [chunk for number in range(4) for chunk in chunks(8000, 1000, at=number * 10**10)]
