@@ -34,7 +34,6 @@ def main(folder: Path) -> int:
     demo, was, advised = (folder / f"{name}.json.gz" for name in ("demo", "as-it-was", "as-advised"))
     with _recorded(demo, {}):
         pass
-    _run("report", str(demo))
     _run("report", str(demo), "--html", str(folder / "demo.html"), "--force")
     advice = _analysis(demo).recommendation
     if advice.partition is None:
@@ -53,7 +52,7 @@ def main(folder: Path) -> int:
         return 0
     after = _analysis(advised)
     print(comparison(before.recommendation, predicted, after.recommendation))
-    print(f"  By chance alone it could be off by {chance(_ttft_ns(before), _ttft_ns(after)):.1%}.")
+    print(f"  By chance alone it could be off by {_percent(chance(_ttft_ns(before), _ttft_ns(after)))}.")
     return 0
 
 
@@ -68,8 +67,12 @@ def comparison(before: Recommendation, predicted: Prediction, after: Recommendat
     lines = [f"  {name:<24}" + "".join(f"{cell:>12}" for cell in cells) for name, *cells in rows]
     if after.makespan_ns is not None:
         off = abs(after.makespan_ns / predicted.makespan_ns - 1)
-        lines.append(f"  The prediction is off by {off:.1%}.")
+        lines.append(f"  The prediction is off by {_percent(off)}.")
     return "\n".join(lines)
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.1f} %"
 
 
 def chance(first: Sequence[int], second: Sequence[int]) -> float:

@@ -16,7 +16,7 @@ def test_predicted_stands_beside_measured() -> None:
     rows = [line.split() for line in table.splitlines()]
     assert rows[1][-6:] == ["2000", "ms", "1600", "ms", "1680", "ms"]
     assert rows[2][-5:] == ["2100", "ms", "-", "1700", "ms"]
-    assert table.endswith("The prediction is off by 5.0%.")
+    assert table.endswith("The prediction is off by 5.0 %.")
 
 
 def test_what_may_be_chance() -> None:
