@@ -163,7 +163,10 @@ class Straggler:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something worth knowing, with its size and, where there is one, the flag that cures it."""
+    """Something worth knowing, with its size and, where there is one, the flag that cures it.
+
+    ns: what it costs a prompt; of "launch-bound" what it costs in the whole window.
+    """
 
     id: str
     ns: int

@@ -15,19 +15,21 @@ from bubblescope.report.waits import sentence_case
 _WORTH_LISTING = 0.01
 #: Said by the advice already.
 _ADVISED = "layer-split"
+#: Its size is that of all prompts together; of the others it is a prompt's.
+_IN_ALL = "launch-bound"
 
 
 def cure_by_flag(analysis: Analysis) -> str | None:
     """The finding whose flag gains most, or else costs most, as a sentence; None where none is large."""
     curable = [each for each in _others(analysis) if each.flag]
     known = [each for each in curable if (each.predicted_gain or 0.0) >= WORTH_NAMING]
-    large = [each for each in curable if each.ns >= WORTH_NAMING * _prompt_ns(analysis)]
+    large = [each for each in curable if each.ns >= WORTH_NAMING * _whole_ns(analysis, each)]
     if known:
         most = max(known, key=lambda each: each.predicted_gain or 0.0)
         size = f"{share(most.predicted_gain)} of a prompt's prefill to gain"
     elif large:
         most = max(large, key=lambda each: each.ns)
-        size = f"it costs a prompt {duration(most.ns)}"
+        size = f"it {_costs(most)}"
     else:
         return None
     return f"{sentence_case(visible(most.text))}: {visible(most.flag or '')}, {size}."
@@ -36,9 +38,9 @@ def cure_by_flag(analysis: Analysis) -> str | None:
 def findings(analysis: Analysis) -> Section | None:
     """The findings, the largest first, and how many there are too small for a line."""
     found = sorted(_others(analysis), key=lambda each: -each.ns)
-    large = [each for each in found if each.ns >= _WORTH_LISTING * _prompt_ns(analysis)]
+    large = [each for each in found if each.ns >= _WORTH_LISTING * _whole_ns(analysis, each)]
     lines = [_line(each) for each in large]
-    small = found[len(large) :]
+    small = [each for each in found if each not in large]
     if small:
         text = f"{len(small)} cost less than {share(_WORTH_LISTING)} of a prompt each: {_named(small)}"
         lines.append(Line(text))
@@ -52,13 +54,19 @@ def _others(analysis: Analysis) -> list[Finding]:
 def _line(found: Finding) -> Line:
     gain = "" if found.predicted_gain is None else f", {share(found.predicted_gain)} to gain"
     flag = None if found.flag is None else visible(found.flag)
-    return Line(f"{sentence_case(visible(found.text))} ({duration(found.ns)}{gain})", flag)
+    return Line(f"{sentence_case(visible(found.text))} ({_costs(found)}{gain})", flag)
+
+
+def _costs(found: Finding) -> str:
+    size = duration(found.ns)
+    return f"costs {size} in all" if found.id == _IN_ALL else f"costs a prompt {size}"
 
 
 def _named(small: Sequence[Finding]) -> str:
     return ", ".join(f"{visible(each.id)} {duration(each.ns)}" for each in small)
 
 
-def _prompt_ns(analysis: Analysis) -> int:
-    """How long a prompt takes, as a mean; the whole window where that is not known."""
-    return analysis.recommendation.makespan_ns or analysis.window_ns[1] - analysis.window_ns[0]
+def _whole_ns(analysis: Analysis, found: Finding) -> int:
+    """Of what its size is a part: a prompt, as a mean, where that is known; else the whole window."""
+    window_ns = analysis.window_ns[1] - analysis.window_ns[0]
+    return window_ns if found.id == _IN_ALL else analysis.recommendation.makespan_ns or window_ns

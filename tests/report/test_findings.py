@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from bubblescope.analyzers.results import Analysis, Finding, Recommendation
@@ -28,8 +29,8 @@ def lines(built: Analysis) -> list[tuple[str, str | None]]:
 
 def test_the_largest_stands_first_with_what_there_is_to_gain() -> None:
     assert lines(found(EMBEDDING, DRAIN)) == [
-        ("Graphs are reused (50.0 ms, 25 % to gain)", "LLAMA_GRAPH_REUSE_DISABLE=1"),
-        ("The CPU embeds (4.00 ms)", None),
+        ("Graphs are reused (costs a prompt 50.0 ms, 25 % to gain)", "LLAMA_GRAPH_REUSE_DISABLE=1"),
+        ("The CPU embeds (costs a prompt 4.00 ms)", None),
     ]
 
 
@@ -55,6 +56,17 @@ def test_where_no_gain_is_known_the_verdict_names_what_costs_most() -> None:
     unknown = Finding("kv-cache-on-cpu", 80 * MS, None, "the KV cache is on the CPU", "remove -nkvo")
     told = cure_by_flag(found(unknown, EMBEDDING))
     assert told == "The KV cache is on the CPU: remove -nkvo, it costs a prompt 80.0 ms."
+
+
+def test_gaps_between_kernels_are_counted_over_the_window() -> None:
+    # GIVEN a window of 100 ms, of which kernels were launched too slowly in 6
+    gaps = Finding("launch-bound", 6 * MS, 1, "kernels come late", "leave --enforce-eager out")
+    assert lines(found(gaps)) == [("Kernels come late (costs 6.00 ms in all)", "leave --enforce-eager out")]
+    assert cure_by_flag(found(gaps)) == (
+        "Kernels come late: leave --enforce-eager out, it costs 6.00 ms in all."
+    )
+    # AND 4 of 100 are too little for the verdict
+    assert cure_by_flag(found(replace(gaps, ns=4 * MS))) is None
 
 
 def test_a_flag_that_gains_little_is_not_in_the_verdict() -> None:
