@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,8 +54,16 @@ static void read_start(const char *path, char *into, size_t length) {
     close(file);
 }
 
+/* A file beyond the limit would not only fail: the kernel would end the process with SIGXFSZ. */
+static bool is_allowed(uint32_t size) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur;
+}
+
 bool file_create(struct spool_file *file, const char *folder, const char *process, uint32_t number,
                  uint32_t size) {
+    if (!is_allowed(size))
+        return false;
     char path[PATH_MAX];
     struct header header = {.magic = "", .version = 1, .slot = SLOT_SIZE, .size = HEADER_SIZE,
                             .process = (uint32_t)getpid(), .number = number, .created_ns = spool_now(),

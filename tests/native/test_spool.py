@@ -110,6 +110,16 @@ def test_a_folder_that_is_not_there_harms_nobody(program: Path, tmp_path: Path) 
     assert run(program, tmp_path / "gone", "everything") == 0
 
 
+@pytest.mark.parametrize(("blocks", "files"), [(40, 1), (2, 0)])  # of 512 or 1024 bytes, as the shell has it
+def test_a_limit_on_the_size_of_files_does_not_kill_the_process(
+    program: Path, tmp_path: Path, blocks: int, files: int
+) -> None:
+    # A first file is 64 KiB, and 16 KiB where there is no more room.
+    limited = f'ulimit -f {blocks}; exec "$0" everything'
+    assert run(Path("/bin/sh"), tmp_path, "-c", limited, str(program)) == 0
+    assert len(list(tmp_path.iterdir())) == files
+
+
 def test_nothing_is_written_unless_asked_for_or_without_an_event(program: Path, tmp_path: Path) -> None:
     assert run(program, None, "idle") == 3
     assert run(program, tmp_path, "idle") == 0
