@@ -20,7 +20,8 @@ _ENTRY_POINTS = f"""[vllm.general_plugins]
 [sglang.srt.plugins]
 {NAME} = _bubblescope_inject.sglang:register
 """
-#: A Python too old for the collectors, or a host without them, is left alone.
+#: A Python too old for the collectors, or a host without them, is left alone: there the `sitecustomize` that
+#: this one hides, if any, takes its place. Any Python must be able to run it.
 _STARTUP = """import sys
 
 startup = None
@@ -31,6 +32,13 @@ if sys.version_info >= (3, 10):
         pass
 if startup is not None:
     startup.run(__file__)
+else:
+    import os
+
+    own = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != own]
+    this = sys.modules.pop(__name__)
+    import sitecustomize
 """
 
 #: Lists of the plugins that an engine may load. Where the user set none, that means all, so it is not set;
