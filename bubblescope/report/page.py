@@ -6,7 +6,7 @@ characters, and cut where they are long. Escaping for a form is the form's own a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -33,7 +33,8 @@ _SOURCES = {
     "device work": "first to last device work",
 }
 _LONGEST_LIST = 10
-_SMALLEST_WAIT = 0.001
+#: What is a smaller share of a stage's time is counted, not listed.
+_SMALLEST = 0.001
 #: The order in which states are shown: work, then waiting, then the ends.
 SHOWN_STATES = ("compute", "starved", "blocked", "host", "transfer", "fill", "drain", "idle")
 
@@ -204,7 +205,7 @@ def _blame(analysis: Analysis) -> Section | None:
         return Section("Who waited for whom", (Line("Not told: the recording shows no communication."),))
     if not found:
         return Section("Who waited for whom", (Line("No stage waited for another."),))
-    shown = [wait for wait in found[:_LONGEST_LIST] if wait.share >= _SMALLEST_WAIT]
+    shown = [wait for wait in found[:_LONGEST_LIST] if wait.share >= _SMALLEST]
     lines = [Line(sentence(wait)) for wait in shown]
     rest = found[len(shown) :]
     if rest:
@@ -235,14 +236,13 @@ def _concurrency(analysis: Analysis) -> Section | None:
 
 
 def _stragglers(analysis: Analysis) -> Section | None:
-    shown = sorted(analysis.stragglers, key=lambda each: -each.excess_ns)
-    lines = (Line(f"{sentence_case(visible(each.text))} (+{duration(each.excess_ns)})") for each in shown)
-    return _listed("Slower than their peers", lines)
-
-
-def _listed(title: str, lines: Iterable[Line]) -> Section | None:
-    every = tuple(lines)
-    left_out = len(every) - _LONGEST_LIST
-    if left_out > 0:
-        every = (*every[:_LONGEST_LIST], Line(f"{left_out} smaller ones are in the report's JSON form"))
-    return Section(title, every) if every else None
+    """The largest; what is small beside a stage's time is counted."""
+    found = sorted(analysis.stragglers, key=lambda each: -each.excess_ns)
+    smallest = _SMALLEST * max((active_ns(stage.states_ns) for stage in analysis.stages), default=0)
+    shown = [each for each in found[:_LONGEST_LIST] if each.excess_ns >= smallest]
+    lines = [Line(f"{sentence_case(visible(each.text))} (+{duration(each.excess_ns)})") for each in shown]
+    rest = found[len(shown) :]
+    if rest:
+        together = duration(sum(each.excess_ns for each in rest))
+        lines.append(Line(f"{count(len(rest), 'smaller one')}, together {together}"))
+    return Section("Slower than their peers", tuple(lines)) if shown else None

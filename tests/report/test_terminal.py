@@ -284,9 +284,19 @@ def test_stragglers_findings_and_losses_are_listed() -> None:
     )
     seen = words(shown(full, 100))
     assert "The link is slow (+3.00 ms)" in seen
-    assert "Embedding runs on the CPU (40.0 ms) --on-gpu" in seen
+    assert "Embedding runs on the CPU (costs a prompt 40.0 ms) --on-gpu" in seen
     assert "damaged: events: cut off at byte 4711 (12)" in seen
     assert "requests: not recorded" in seen
+
+
+def test_stragglers_small_beside_a_stages_time_are_counted() -> None:
+    excesses = (3 * MS, 2 * MS, 400_000, 300_000)  # 0.1 % of the 1.12 s is 1.12 ms
+    slow = tuple(
+        Straggler("microbatch", 0, m, ns, f"microbatch {m} was slow") for m, ns in enumerate(excesses)
+    )
+    seen = words(shown(replace(UNEVEN, stragglers=slow), 100))
+    assert "Microbatch 1 was slow (+2.00 ms) 2 smaller ones, together 700 µs" in seen
+    assert "Slower than their peers" not in words(shown(replace(UNEVEN, stragglers=slow[2:]), 100))
 
 
 def test_guessed_layers_are_called_guessed() -> None:
