@@ -108,6 +108,11 @@ def _case(analysis: Analysis) -> _Case:
     plan, columns = plan.only(kept)
     prompts = tuple(found.prompts[number] for number in kept)
     makespan = np.array([found.makespan_ns(prompt) for prompt in prompts], dtype=np.float64)
+    if makespan.min() <= 0:
+        raise CannotTellError(
+            "a prompt ends on the last stage before it begins on the first: are the numbers "
+            "of microbatches the same on all stages?"
+        )
     return _Case(layers, prompts, makespan, served, model.only(columns), plan, len(found.prompts))
 
 
@@ -182,7 +187,8 @@ def _advice(
     low, high = (case.simulated(split.layers, each) for each in (case.model.low, case.model.high))
     before = as_recorded.served_ns.mean()
     saved, shortest, longest = (float(1 - each.served_ns.mean() / before) for each in (then, low, high))
-    doubt = max(measured.error or 0.0, (shortest - longest) / 2)
+    # Advice that might as well cost something is none.
+    doubt = max(measured.error or 0.0, (shortest - longest) / 2, saved - longest)
     listed = ",".join(map(str, split.layers))
     if saved <= doubt:
         doubtful = f"balanced within error: {listed} would save {_percent(saved)} ± {_percent(doubt)}"

@@ -192,6 +192,22 @@ def test_a_split_that_takes_longer_is_not_said_to_save() -> None:
     assert advice.reason == "balanced within error: no split is simulated to be faster"
 
 
+def test_a_split_that_may_as_well_take_longer_is_not_advised() -> None:
+    # GIVEN a recording by which 8,8 would save between -0.4 and 0.9 %
+    advice = analyze(
+        read_trace(SAMPLES / "recorded" / "torch_h200x2_12_4_spans_kernels.json.gz")
+    ).recommendation
+    assert advice.partition is None
+    assert advice.reason == "balanced within error: 8,8 would save 0.9 % ± 1.3 %"
+
+
+def test_microbatches_that_do_not_belong_together_are_no_prompts() -> None:
+    # GIVEN 133 microbatches on the first stage and 142 on the last, which ended some before the first began
+    advice = analyze(read_trace(SAMPLES / "recorded" / "torch_h200x2_clocks.json.gz")).recommendation
+    assert advice.partition is None and advice.error is None
+    assert advice.reason.startswith("a prompt ends on the last stage before it begins on the first")
+
+
 def test_a_disturbed_prompt_is_left_out_and_spoken_of() -> None:
     # GIVEN four prompts; in the first, stage 0 stood still for a second before its third chunk
     work = [chunk for number in range(4) for chunk in chunks(8000, 1000, at=number * 10**10)]
