@@ -1,7 +1,8 @@
 """Compiling a native library with the machine's own compiler, once, into the user's cache.
 
 A library is kept under a name that changes with all that it depends on, and put there in one move, so
-that several recordings may begin at once.
+that several recordings may begin at once. It is loaded into the recorded command, so one that another user
+could have put there is not taken.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +28,8 @@ _LANGUAGES = {
     ".c": ("CC", ("cc", "gcc", "clang"), "-std=c11"),
     ".cpp": ("CXX", ("c++", "g++", "clang++"), "-std=c++17"),
 }
+#: Below the user's cache.
+_FOLDERS = ("bubblescope", "native")
 _SECONDS = 300
 _LONGEST_REASON = 200
 
@@ -64,10 +68,13 @@ def build(
         compilers = {suffix: _compiler(library, suffix, environment) for suffix in _suffixes(library)}
         kept = _cache(environment) / f"{_name(library, compilers, variant, flags, folder)}.so"
         if not kept.exists():
-            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for each in (kept.parent.parent, kept.parent):
+                each.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".building-", dir=kept.parent) as scratch:
                 made = _compiled(library, compilers, flags, folder, Path(scratch), environment)
+                made.chmod(0o700)
                 os.replace(made, kept)
+        _check_own(library, kept)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise BuildError(library, f"{where}{error.strerror}") from None
@@ -81,7 +88,18 @@ def _suffixes(library: Library) -> list[str]:
 def _cache(environment: Mapping[str, str]) -> Path:
     wanted = environment.get("XDG_CACHE_HOME", "")
     base = Path(wanted) if os.path.isabs(wanted) else Path(os.path.expanduser("~")) / ".cache"
-    return base / "bubblescope" / "native"
+    return base.joinpath(*_FOLDERS)
+
+
+def _check_own(library: Library, kept: Path) -> None:
+    """Raise BuildError if another user could put something else in the place of a library that is kept."""
+    for path in (kept, *kept.parents[: len(_FOLDERS)]):
+        status = path.stat()
+        owners = {status.st_uid, path.lstat().st_uid}  # of a link, too
+        if not owners <= {0, os.geteuid()} or status.st_mode & stat.S_IWOTH:
+            raise BuildError(
+                library, f"another user can write {path}; set XDG_CACHE_HOME to a folder of your own"
+            )
 
 
 def _compiler(library: Library, suffix: str, environment: Mapping[str, str]) -> _Compiler:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,37 @@ def test_a_cache_that_cannot_be_written_is_told(sources: Path, tmp_path: Path) -
     (tmp_path / "cache").write_text("in the way")
     with pytest.raises(BuildError, match=r"cache.*: (Not a directory|File exists)"):
         build(ANSWER, environment(tmp_path), flags=("-DANSWER=1",), folder=sources)
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])  # the library, and the folders that it is in
+def test_a_library_that_others_can_write_is_not_taken(sources: Path, tmp_path: Path, above: int) -> None:
+    kept = build(ANSWER, environment(tmp_path), flags=("-DANSWER=42",), folder=sources)
+    writable = (kept, *kept.parents)[above]
+    writable.chmod(0o777)
+    with pytest.raises(BuildError, match=f"another user can write {re.escape(str(writable))}; set XDG_CACHE"):
+        build(ANSWER, environment(tmp_path), flags=("-DANSWER=42",), folder=sources)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_library_of_another_user_is_not_taken(sources: Path, tmp_path: Path) -> None:
+    kept = build(ANSWER, environment(tmp_path), flags=("-DANSWER=42",), folder=sources)
+    os.chown(kept, 65534, 65534)
+    with pytest.raises(BuildError, match="another user can write"):
+        build(ANSWER, environment(tmp_path), flags=("-DANSWER=42",), folder=sources)
+
+
+def test_a_library_is_its_users_alone_whatever_the_umask_and_its_folder_may_be_a_link(
+    sources: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cache/bubblescope").symlink_to(tmp_path / "elsewhere")
+    before = os.umask(0)
+    try:
+        kept = build(ANSWER, environment(tmp_path), flags=("-DANSWER=42",), folder=sources)
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (kept, kept.parent)} == {0o700}
 
 
 def test_the_chosen_compiler_is_used(sources: Path, tmp_path: Path) -> None:
