@@ -59,10 +59,8 @@ def _said(analysis: Analysis) -> str:
 def _unjudged(analysis: Analysis) -> str | None:
     """Why there is nothing to judge, if so."""
     if not any(each.states_ns for each in analysis.devices):
-        return (
-            "No device activity in this recording, so nothing can be said about bubbles: "
-            "record with the profiler's GPU (CUDA) activities switched on."
-        )
+        nothing = "No device activity in this recording, so nothing can be said about bubbles"
+        return f"{nothing}: {_without_devices(analysis)}."
     if not analysis.stages:
         return _no_pipeline(analysis)
     if len(analysis.stages) == 1:
@@ -80,6 +78,14 @@ def _unjudged(analysis: Analysis) -> str | None:
             f"told from time that their hosts needed: they compute {_computing(analysis)} of the time."
         )
     return None
+
+
+def _without_devices(analysis: Analysis) -> str:
+    """Why no device worked, or what would show it."""
+    on = analysis.trace.run.facts.get("llama_layer_devices")
+    if isinstance(on, list) and on and all(each == "CPU" for each in on):
+        return "llama.cpp computed on the CPU alone, which is no stage; -ngl gives layers to devices"
+    return "record with the profiler's GPU (CUDA) activities switched on"
 
 
 def _no_pipeline(analysis: Analysis) -> str:

@@ -261,6 +261,13 @@ def test_a_recording_without_any_device_has_no_activity_either() -> None:
     assert verdict(analysis([])).text.startswith("No device activity")
 
 
+def test_of_llama_cpp_on_the_cpu_alone_no_profiler_is_spoken_of() -> None:
+    run = Run(engine="llama.cpp", facts={"llama_layer_devices": ["CPU"] * 8})
+    assert verdict(analysis([], run=run)).text.endswith(
+        ": llama.cpp computed on the CPU alone, which is no stage; -ngl gives layers to devices."
+    )
+
+
 def _no_pipeline(run: Run) -> Analysis:
     built = analysis([[("compute", 60), ("starved", 40)], [("compute", 70), ("starved", 30)]], run=run)
     return replace(built, pipeline=False, stages=(), bubble_ratio=None)
