@@ -252,13 +252,17 @@ def _finished(spool: Path, where: Destination, status: int, messages: Messages) 
         messages.say(f"{_reason(error)}; {kept}")
         return status or OWN_FAILURE
     else:
-        size = where.trace.stat().st_size / 1e6
+        size = where.trace.stat().st_size
         for lost in trace.run.lost:
             if lost.what == hooks.WHAT:
                 messages.say(lost.why)
-        messages.say(f"{merge.summary(trace)} in {shown(where.trace)}, {size:.3g} MB")
+        messages.say(f"{merge.summary(trace)} in {shown(where.trace)}, {_shown_size(size)}")
     shutil.rmtree(spool, ignore_errors=True)
     return status
+
+
+def _shown_size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 10**6 else f"{size / 1e3:.1f} kB"
 
 
 def _reason(error: Exception) -> str:

@@ -23,10 +23,10 @@ def said(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_a_recording_becomes_a_trace_with_facts(tmp_path: Path) -> None:
     done = bubblescope("record", "-o", "t.json.gz", "--", *python(SHORT), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "done\n")
-    size = (tmp_path / "t.json.gz").stat().st_size / 1e6
+    size = (tmp_path / "t.json.gz").stat().st_size / 1e3
     assert said(done) == [
         "bubblescope: recording into t.json.gz",
-        f"bubblescope: 3 spans, 1 stage, 0 requests in t.json.gz, {size:.3g} MB",
+        f"bubblescope: 3 spans, 1 stage, 0 requests in t.json.gz, {size:.1f} kB",
     ]
     trace = read_trace(tmp_path / "t.json.gz")
     assert microbatches(trace) == [0, 1, 2]
