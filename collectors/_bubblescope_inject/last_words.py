@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import fact, recording
-from .hooks import before, set_hook
+from .hooks import after, before, set_hook
 from .imports import after_import
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def listen() -> None:
     after_import(
         {
             "argparse": lambda module: _set(module.ArgumentParser, "exit", _refused),
-            "logging": lambda module: _set(module.Logger, "callHandlers", _logged),
+            # By then it is decided, and no frame of ours stands in the stack that a handler may print.
+            "logging": lambda module: set_hook(module.Logger, "filter", after(_logged)),
             "traceback": lambda module: _set(module, "print_exc", _printed),
         }
     )
@@ -91,8 +92,8 @@ def _printed(*_: object, **__: object) -> None:
         tell(_formatted(error))
 
 
-def _logged(_: logging.Logger, record: logging.LogRecord) -> None:
-    if record.levelno < _ERROR_LEVEL:
+def _logged(passes: object, _: logging.Logger, record: logging.LogRecord) -> None:
+    if not passes or record.levelno < _ERROR_LEVEL:
         return
     error = record.exc_info[1] if record.exc_info else None
     tell(record.getMessage() + (f"\n{_formatted(error)}" if error is not None else ""))

@@ -111,6 +111,26 @@ def test_what_is_no_error_is_not_kept(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.spool")) == []
 
 
+def test_a_message_that_does_not_fit_its_arguments_is_complained_of_as_before(tmp_path: Path) -> None:
+    # Logging then prints the stack of the call, without its own frames and without any of ours.
+    code = "import logging; logging.getLogger('engine').error('%d', 'many')"
+    alone, recorded = ran(code, None), ran(code, tmp_path)
+    assert "Call stack:" in alone.stderr
+    assert recorded.stderr == alone.stderr
+
+
+def test_what_the_programs_own_filter_drops_is_not_kept(tmp_path: Path) -> None:
+    code = """
+        import logging
+        logger = logging.getLogger("engine")
+        logger.addFilter(lambda record: "secret" not in record.getMessage())
+        logger.error("a secret")
+        logger.error("no such model")
+        """
+    assert ran(code, tmp_path).returncode == 0
+    assert kept(tmp_path) == ["no such model"]
+
+
 def test_a_flood_of_errors_keeps_the_first_and_the_last_and_little_else(tmp_path: Path) -> None:
     code = "import logging\nfor number in range(20_000): logging.error('error %d', number)"
     assert ran(code, tmp_path).returncode == 0
