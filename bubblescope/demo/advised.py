@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bubblescope.analyzers.advice.occupancy import CannotTellError
-from bubblescope.analyzers.advice.recommend import Prediction, predict
+from bubblescope.analyzers.advice.recommend import predict
 from bubblescope.analyzers.analysis import analyze
-from bubblescope.analyzers.results import Analysis, Recommendation
+from bubblescope.analyzers.results import Analysis
 from bubblescope.demo.__main__ import PARTITION_VARIABLE, TURNS_VARIABLE
 from bubblescope.trace.read import read_trace
 
@@ -44,43 +44,40 @@ def main(folder: Path) -> int:
     split = {PARTITION_VARIABLE: ",".join(map(str, advice.partition))}
     with _recorded(was, turns) as first, _recorded(advised, turns | split) as second:
         _take_turns((first, second))
-    before = _analysis(was)
+    before, after = _analysis(was), _analysis(advised)
     try:
-        predicted = predict(before, advice.partition)
+        predicted = predict(before, advice.partition).ttft_ns
     except CannotTellError as untold:
         print(f"\nNothing can be predicted: {untold}.")
         return 0
-    after = _analysis(advised)
-    print(comparison(before.recommendation, predicted, after.recommendation))
-    print(f"  By chance alone it could be off by {_percent(chance(_ttft_ns(before), _ttft_ns(after)))}.")
+    recorded = before.recommendation.ttft_ns
+    assert recorded is not None and predicted is not None  # this engine tells of its requests
+    print(comparison(_ttft_ns(before), predicted / recorded, _ttft_ns(after)))
     return 0
 
 
-def comparison(before: Recommendation, predicted: Prediction, after: Recommendation) -> str:
-    """What was measured, what it foretells of the other split, and what that took, as a small table."""
-    rows: list[tuple[str, ...]] = [("", "as it was", "predicted", "measured")]
-    for name, *times in (
-        ("prefill on the devices", before.makespan_ns, predicted.makespan_ns, after.makespan_ns),
-        ("time to first token", before.ttft_ns, predicted.ttft_ns, after.ttft_ns),
-    ):
-        rows.append((name, *("-" if ns is None else f"{ns / 1e6:.0f} ms" for ns in times)))
-    lines = [f"  {name:<24}" + "".join(f"{cell:>12}" for cell in cells) for name, *cells in rows]
-    if after.makespan_ns is not None:
-        off = abs(after.makespan_ns / predicted.makespan_ns - 1)
-        lines.append(f"  The prediction is off by {_percent(off)}.")
-    return "\n".join(lines)
+def comparison(before: Sequence[int], share: float, after: Sequence[int]) -> str:
+    """What like prompts took, what of it was to be left, and what was, as a small table.
+
+    Medians, since where a machine does other work some prompts take far longer, on either side.
+    before, after: nanoseconds, at least two. share: what was predicted, of the former.
+    """
+    recorded, measured = statistics.median(before), statistics.median(after)
+    predicted = recorded * share
+    titles = "".join(f"{title:>12}" for title in ("as it was", "predicted", "measured"))
+    times = "".join(f"{ns / 1e6:>9.0f} ms" for ns in (recorded, predicted, measured))
+    doubt = math.hypot(*map(_doubt, (before, after)))
+    return (
+        f"  {'':<24}{titles}\n  {'time to first token':<24}{times}\n"
+        f"  The prediction is off by {abs(measured / predicted - 1):.1%}; "
+        f"up to {doubt:.1%} may be chance, as like prompts took unlike times."
+    )
 
 
-def _percent(part: float) -> str:
-    return f"{100 * part:.1f} %"
-
-
-def chance(first: Sequence[int], second: Sequence[int]) -> float:
-    """How far off the ratio of two means may be at 95 %, as like prompts took unlike times."""
-    doubts = [
-        statistics.stdev(times) / statistics.fmean(times) / math.sqrt(len(times)) for times in (first, second)
-    ]
-    return 2 * math.hypot(*doubts)
+def _doubt(times: Sequence[int]) -> float:
+    """How far off the median may be at 95 %, as a share of it, by how far apart the quartiles are."""
+    low, middle, high = statistics.quantiles(times, n=4)
+    return 2 * 0.93 * (high - low) / middle / math.sqrt(len(times))
 
 
 @contextlib.contextmanager

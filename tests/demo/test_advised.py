@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
+from bubblescope.demo.advised import comparison
 
-from bubblescope.analyzers.advice.recommend import Prediction
-from bubblescope.analyzers.results import Recommendation
-from bubblescope.demo.advised import chance, comparison
+MS = 1_000_000
 
 
 def test_predicted_stands_beside_measured() -> None:
-    before = Recommendation(None, "", makespan_ns=2_000_000_000, ttft_ns=2_100_000_000)
-    after = Recommendation(None, "", makespan_ns=1_680_000_000, ttft_ns=1_700_000_000)
-    table = comparison(before, Prediction(1_600_000_000, None), after)
-    rows = [line.split() for line in table.splitlines()]
-    assert rows[1][-6:] == ["2000", "ms", "1600", "ms", "1680", "ms"]
-    assert rows[2][-5:] == ["2100", "ms", "-", "1700", "ms"]
-    assert table.endswith("The prediction is off by 5.0 %.")
+    # GIVEN prompts of 200 ms, of which 0.8 are to be left, and one beside each kind that was disturbed
+    before = [200 * MS] * 8 + [900 * MS]
+    after = [168 * MS] * 8 + [700 * MS]
+    rows = [line.split() for line in comparison(before, 0.8, after).splitlines()]
+    assert rows[1][-6:] == ["200", "ms", "160", "ms", "168", "ms"]
+    assert " ".join(rows[2]).startswith("The prediction is off by 5.0%; up to 0.0% may be chance")
 
 
-def test_what_may_be_chance() -> None:
-    first, second = [70, 100, 130] * 3, [120, 200, 280] * 3
-    # Of the first the sum of squares is 6 x 30² = 5400, over 8: a deviation of 26.0; so 69.3 of the second.
-    deviations = (26.0 / 100 / 3, 69.3 / 200 / 3)
-    expected = 2 * (deviations[0] ** 2 + deviations[1] ** 2) ** 0.5
-    assert chance(first, second) == pytest.approx(expected, rel=0.01)
+def test_what_may_be_chance_grows_with_what_like_prompts_differ_by() -> None:
+    # The quartiles of 1, 2, ..., 7 are 2, 4 and 6. So of these they are 8 % of the median apart, of seven
+    # values: 2 x 0.93 x 0.08 / sqrt(7) = 5.6 %, and sqrt(2) times as much of two such.
+    times = [(100 + 2 * n) * MS for n in range(-3, 4)]
+    assert "up to 8.0% may be chance" in comparison(times, 1.0, times)
