@@ -18,6 +18,7 @@ from bubblescope.analyzers.results import (
 )
 from bubblescope.report.counters import extents
 from bubblescope.report.failure import explanation
+from bubblescope.report.verdict import verdict
 from bubblescope.trace.model import Lost
 
 SCHEMA = 1
@@ -34,7 +35,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
     Its keys are a promise: more may come, none goes or changes its meaning within a schema.
     """
     begin_ns, end_ns = analysis.window_ns
-    run = analysis.trace.run
+    run, said = analysis.trace.run, verdict(analysis)
     return {
         "schema": SCHEMA,
         "version": __version__,
@@ -43,6 +44,7 @@ def document(analysis: Analysis) -> dict[str, Any]:
         "window_source": analysis.window_source,
         "engine": run.engine,
         "engine_version": run.engine_version,
+        "verdict": {"tone": said.tone, "text": said.text},
         "layers_from": analysis.layers_from,
         "devices": [_device(analysis, each) for each in analysis.devices],
         "stages": [_stage(analysis, each) for each in analysis.stages],

@@ -9,6 +9,7 @@ import numpy as np
 
 from bubblescope.analyzers.results import Analysis, DeviceStates, Finding, RequestBreakdown, Straggler
 from bubblescope.report.document import to_json
+from bubblescope.report.verdict import verdict
 from bubblescope.trace.model import Device, Lost, Run
 from tests.report.analyses import BEGIN_NS, MS, analysis, without_devices_work
 
@@ -25,13 +26,14 @@ def test_has_every_promised_key() -> None:
     found = json.loads(to_json(UNEVEN))
     promised = (
         "schema pipeline window engine layers_from devices stages bubble_ratio ideal_bubble_ratio "
-        "blame requests stragglers findings recommendation lost"
+        "blame requests stragglers findings recommendation lost verdict"
     )
     assert set(promised.split()) <= set(found)
     assert found["schema"] == 1
     assert found["window"] == {"begin_ns": BEGIN_NS, "end_ns": BEGIN_NS + 100 * MS}
     assert found["recommendation"]["partition"] is None
     assert found["recommendation"]["reason"]
+    assert found["verdict"] == {"tone": verdict(UNEVEN).tone, "text": verdict(UNEVEN).text}
 
 
 def test_tells_stages_with_integer_nanoseconds_of_every_state() -> None:
