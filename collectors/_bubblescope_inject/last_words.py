@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import fact, recording
-from .hooks import after, before, set_hook
+from .hooks import Wrap, after, before, set_hook
 from .imports import after_import
 
 if TYPE_CHECKING:
@@ -50,16 +50,16 @@ def listen() -> None:
     set_hook(threading, "excepthook", before(_raised_in_thread))
     after_import(
         {
-            "argparse": lambda module: _set(module.ArgumentParser, "exit", _refused),
+            "argparse": lambda module: _set(module.ArgumentParser, "exit", before(_refused)),
             # By then it is decided, and no frame of ours stands in the stack that a handler may print.
-            "logging": lambda module: set_hook(module.Logger, "filter", after(_logged)),
-            "traceback": lambda module: _set(module, "print_exc", _printed),
+            "logging": lambda module: _set(module.Logger, "filter", after(_logged)),
+            "traceback": lambda module: _set(module, "print_exc", before(_printed)),
         }
     )
 
 
-def _set(owner: Any, name: str, observe: Any) -> None:
-    set_hook(owner, name, before(observe))
+def _set(owner: Any, name: str, wrap: Wrap) -> None:
+    set_hook(owner, name, wrap)
 
 
 def tell(text: str) -> None:
