@@ -61,7 +61,8 @@ def sampled(
     if not isinstance(told, dict) or not any(map(_is_card, devices)):
         return Sampled(nothing)
     if why_not := told.get("why_not"):
-        return Sampled(nothing, (Lost(_WHAT, f"no card could be asked for them (NVML: {why_not})"),))
+        why = str(why_not).removeprefix("NVML ")
+        return Sampled(nothing, (Lost(_WHAT, f"no card could be asked for them (NVML: {why})"),))
     cards = [card for card in _list(told.get("cards")) if isinstance(card, dict)]
     card_of = _cards_of(cards, devices, uuids, in_bus_order=told.get("order") == "PCI_BUS_ID")
     slots = np.concatenate([process.cards for process in processes])

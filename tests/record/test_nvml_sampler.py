@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,7 @@ def test_of_another_engine_it_is_said_once(tmp_path: Path) -> None:
         pytest.skip("there is a driver here")
     (lost,) = trace.run.lost
     assert lost.what == "clocks, power and temperature"
-    assert lost.why.startswith("no card could be asked for them (NVML: ")
+    assert lost.why.startswith("no card could be asked for them (NVML: ") and lost.why.count("NVML") == 1
     assert not lost.damage
 
 
@@ -108,3 +109,25 @@ def test_samples_reach_the_trace_of_the_engine(monkeypatch: pytest.MonkeyPatch, 
     (trace,) = traces_of(str(tmp_path))
     used = trace.counters[trace.counters["name"] == "memory_used_bytes"].groupby("device")["value"].first()
     assert used.to_dict() == {0: 2 * GIB, 1: 1 * GIB}
+
+
+def test_where_no_thread_is_allowed_it_says_so_and_the_recording_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    sampler = Sampler(10)
+    sampler.start(Writer(str(tmp_path), 1 << 20, None))
+    sampler.stop()
+    ((process,), _) = read_spool(str(tmp_path))
+    assert json.loads(process.facts["cards"][1]) == {"why_not": "RuntimeError: can't start new thread"}
+
+
+def test_a_pynvml_of_another_make_does_not_keep_the_command_from_running(tmp_path: Path) -> None:
+    (tmp_path / "pynvml.py").write_text("# nothing of what is asked for\n")
+    done = bubblescope("record", "-o", "t.json", "--", *python(SHORT), cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    assert "bubblescope: clocks, power and temperature are not recorded: AttributeError: " in done.stderr
+    assert len(read_trace(tmp_path / "t.json").spans) == 3
