@@ -37,7 +37,7 @@ def main(folder: Path) -> int:
     _run("report", str(demo), "--html", str(folder / "demo.html"), "--force")
     advice = _analysis(demo).recommendation
     if advice.partition is None:
-        print(f"\nNo other split is advised: {advice.reason}.")
+        print(f"\nNo other split is advised: {advice.reason}. Other work on this machine may be why.")
         return 0
     print(f"\nThe same engine again, in turns with one as advised: {advice.words}", flush=True)
     turns = {TURNS_VARIABLE: str(TURNS)}
