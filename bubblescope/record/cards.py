@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bubblescope.record.nvml_facts import CARDS_FACT
+from bubblescope.record.cards_fact import CARDS_FACT
 from bubblescope.record.spool import Process, Slots
 from bubblescope.trace import frames
 from bubblescope.trace.frames import COUNTERS, UNKNOWN

@@ -9,9 +9,6 @@ import pynvml
 
 from bubblescope import nvml
 
-#: By this fact the sampler tells the merge which cards its samples are of, or why there are none.
-CARDS_FACT = "cards"
-
 #: How the paths between two cards are called, as `nvidia-smi topo` does.
 _PATHS = {
     pynvml.NVML_TOPOLOGY_INTERNAL: "same board",

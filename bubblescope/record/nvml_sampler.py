@@ -26,7 +26,8 @@ from bubblescope.collectors._bubblescope_inject.layout import (
 )
 from bubblescope.collectors._bubblescope_inject.spoolfile import NoRoomError
 from bubblescope.collectors._bubblescope_inject.writer import Writer
-from bubblescope.record.nvml_facts import CARDS_FACT, rig
+from bubblescope.record.cards_fact import CARDS_FACT
+from bubblescope.record.nvml_facts import rig
 
 #: How long the end of a recording waits for a sample that is being taken.
 _PATIENCE_SECONDS = 2.0
@@ -48,7 +49,10 @@ class Sampler:
     def start(self, writer: Writer) -> None:
         """Begin, now that the command runs."""
         self._writer = writer
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # no more threads are allowed; the command runs already
+            _tell_why_not(writer, error)
 
     def stop(self) -> None:
         """End, and let go of the spool."""
@@ -65,9 +69,7 @@ class Sampler:
                 writer.add_fact(CARDS_FACT, json.dumps(rig(cards, os.environ, 1 / self._period)))
                 self._sample(cards, writer)
         except Exception as error:  # the recording goes on without
-            why = str(error) if isinstance(error, nvml.NvmlError) else f"{type(error).__name__}: {error}"
-            with contextlib.suppress(Exception):
-                writer.add_fact(CARDS_FACT, json.dumps({"why_not": why}))
+            _tell_why_not(writer, error)
 
     def _sample(self, cards: Sequence[nvml.Card], writer: Writer) -> None:
         tick = 0
@@ -79,6 +81,12 @@ class Sampler:
                 _put(writer, time.monotonic_ns(), values, number)
             tick += 1
             due = max(due + self._period, time.monotonic())
+
+
+def _tell_why_not(writer: Writer, error: Exception) -> None:
+    why = str(error) if isinstance(error, nvml.NvmlError) else f"{type(error).__name__}: {error}"
+    with contextlib.suppress(Exception):
+        writer.add_fact(CARDS_FACT, json.dumps({"why_not": why}))
 
 
 def _put(writer: Writer, time_ns: int, values: tuple[int, ...], number: int) -> None:

@@ -118,7 +118,7 @@ def record(
         if driver is not None:
             driver.give_up()
 
-    sampler = _sampler(nvml_hz)
+    sampler = _sampler(nvml_hz, messages)
     try:
         status = run_command(command, environment, begin, asked_to_end)
     except CommandError:
@@ -155,11 +155,14 @@ def _driver(load: Load | None, command: Sequence[str], messages: Messages) -> Dr
     return driver
 
 
-def _sampler(hz: float) -> Sampler | None:
+def _sampler(hz: float, messages: Messages) -> Sampler | None:
     if not hz:
         return None
-    from bubblescope.record.nvml_sampler import Sampler
-
+    try:
+        from bubblescope.record.nvml_sampler import Sampler
+    except Exception as error:  # packages of other makes and ages are called `pynvml`, too
+        messages.say(f"clocks, power and temperature are not recorded: {_reason(error)}")
+        return None
     return Sampler(hz)
 
 
