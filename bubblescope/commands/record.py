@@ -23,6 +23,7 @@ The exit status is the command's, 128 + n if signal n ended it. 125: recording f
 _SIZE = re.compile(r"(\d{1,12})(B|KB|MB|GB|TB|)", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SMALLEST = 10**6
+_SLOWEST_HZ = 0.01
 _COUNT = click.IntRange(min=1)
 #: What is said of the prompts; without any there is nothing to say.
 _OF_PROMPTS = ("requests", "concurrency", "output_tokens", "warmup", "url", "ready_seconds")
@@ -34,6 +35,13 @@ def _size(context: click.Context, parameter: click.Parameter, value: str) -> int
     if size < _SMALLEST:
         raise click.BadParameter(f"{value!r} is no size of at least 1MB; 500MB and 2GB are.")
     return size
+
+
+def _rate(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """A range alone would let NaN pass, and a rate of which the period is no time to wait."""
+    if value == 0 or value >= _SLOWEST_HZ:
+        return value
+    raise click.BadParameter(f"{value:g} is neither 0 nor from {_SLOWEST_HZ:g} to 100 times a second.")
 
 
 class _Record(click.Command):
@@ -86,7 +94,7 @@ def _refuse_what_is_of_prompts() -> None:
 )  # fmt: skip
 @click.option("--kernels", is_flag=True, help="Record every kernel and copy of CUDA devices, of any program.")
 @click.option(
-    "--nvml-hz", type=click.FloatRange(0, 100), default=10, show_default=True, metavar="HZ",
+    "--nvml-hz", type=click.FloatRange(0, 100), callback=_rate, default=10, show_default=True, metavar="HZ",
     help="Sample clocks, power and temperature of NVIDIA cards so often a second; 0 for never.",
 )  # fmt: skip
 @click.option("--prompt-tokens", type=_COUNT, metavar="N", help="Drive the server: prompts of N tokens.")

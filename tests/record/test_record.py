@@ -45,6 +45,14 @@ def test_without_a_name_it_is_dated_and_nothing_is_overwritten(tmp_path: Path) -
     assert all(re.fullmatch(r"bubblescope-\d{8}-\d{6}(-\d)?\.json\.gz", name) for name in names)
 
 
+@pytest.mark.parametrize("rate", ["nan", "1e-300", "-1", "101", "often"])
+def test_a_rate_at_which_nothing_can_be_sampled_is_refused(rate: str, tmp_path: Path) -> None:
+    refused = bubblescope("record", "--nvml-hz", rate, "--", "touch", "ran", cwd=tmp_path)
+    assert refused.returncode == 125
+    assert "Invalid value for '--nvml-hz'" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_existing_file_stays_unless_it_is_said_otherwise(tmp_path: Path) -> None:
     trace = tmp_path / "t.json"
     trace.write_text("precious")
