@@ -112,7 +112,7 @@ def _cards_of(
     by_uuid = {
         _bare(card["uuid"]): number for number, card in enumerate(cards) if isinstance(card.get("uuid"), str)
     }
-    names = [card.get("name") for card in cards]
+    names = [name if isinstance(name := card.get("name"), str) else None for card in cards]
     same_order = in_bus_order or len(set(names)) == 1
     found = {}
     for number, device in enumerate(devices):

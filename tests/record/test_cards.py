@@ -111,6 +111,13 @@ def test_facts_of_other_forms_are_no_facts(told: Any) -> None:
     assert len(sampled([given], [device(0, "x")], {}, {"cards": told}, -1).counters) == 0
 
 
+def test_a_card_whose_name_is_no_text_is_a_card_without_a_name() -> None:
+    given = process(cards=[sample(0, 5, sm_clock=1000)])
+    told = {"cards": {"cards": [{"name": [], "uuid": "GPU-00"}, {"name": {}}]}}
+    (value,) = sampled([given], [device(0, TWINS[0])], {0: "GPU-00"}, told, -1).counters["value"]
+    assert value == 1000
+
+
 def test_what_two_real_cards_sent_over_nvlink_is_what_their_program_sent() -> None:
     """133 sends of four copies of 8192 x 8192 numbers of two bytes, and three copies before."""
     trace = read_trace(SAMPLE)
