@@ -19,7 +19,7 @@ NAME = "llama.log"
 _UNKNOWN = "no times on devices, no copies, nothing of graphs that are reused"
 LIMITS = (
     "{program} has llama.cpp linked into it, so only its log can be read: the layers of each device, the "
-    "splits of the graph, whether it pipelines; " + _UNKNOWN
+    "splits of the graph, whether it pipelines; " + _UNKNOWN + "; for that it prints more than it would"
 )
 PROGRAMS = ("llama-server", "llama-cli")
 _LARGEST_LOG = 64 << 20
