@@ -7,7 +7,7 @@ was set is written down as a fact, `hook:NAME`, so that a recording tells which 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -40,8 +40,19 @@ class Hook:
     also: str = ""
 
 
-def install(hooks: Iterable[Hook]) -> None:
-    """Set the hooks, now or as soon as their modules are imported."""
+#: Those that this process has set, or sets as their modules are imported.
+_installed: list[Sequence[Hook]] = []
+
+
+def install(hooks: Sequence[Hook]) -> None:
+    """Set the hooks, once, now or as their modules are imported; nothing where nothing is recorded."""
+    if recording.writer is None or hooks in _installed:
+        return
+    _installed.append(hooks)
+    _safely(_install, hooks)
+
+
+def _install(hooks: Sequence[Hook]) -> None:
     by_module: dict[str, list[Hook]] = {}
     for hook in hooks:
         by_module.setdefault(hook.module, []).append(hook)

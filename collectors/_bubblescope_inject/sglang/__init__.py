@@ -8,22 +8,13 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from .. import hooks, recording
+from .. import hooks
 from .targets import HOOKS
-
-_registered = False
 
 
 def register() -> None:
-    """Set the hooks that this process needs; nothing where nothing is to be recorded."""
-    global _registered
-    if recording.writer is None or _registered:
-        return
-    _registered = True
-    try:
-        hooks.install(HOOKS)
-    except Exception as error:
-        recording.lost(error)
+    """Set the hooks that this process needs."""
+    hooks.install(HOOKS)
 
 
 def register_without_plugins(package: ModuleType) -> None:
