@@ -138,7 +138,8 @@ def test_threads_and_signal_handlers_do_not_disturb_each_other(tmp_path: Path) -
     # THEN every event is there once (or was counted: a handler must not wait for its own thread)
     assert len(set(threads["microbatch"].tolist())) == len(threads)
     assert len(threads) + len(handler) + lost == 20_000 + int(process.facts["handled"][1])
-    assert lost < 20
+    # Who opens the next file may lose the processor; the others do not wait for it for long.
+    assert lost < 200
     assert len(process.open_spans) == process.lost["torn"] == process.lost["damaged"] == 0
 
 
