@@ -19,7 +19,9 @@ from bubblescope.errors import NOT_A_TRACE, BubblescopeError
 from bubblescope.load.interfaces import OPENAI, SGLANG, Interface
 from bubblescope.load.plan import Prompt
 
-_PREFILL_SECONDS, _CONNECT_SECONDS, _INFORM_SECONDS = 3600.0, 5.0, 30.0
+_PREFILL_SECONDS, _CONNECT_SECONDS, _INFORM_SECONDS = 3600.0, 60.0, 30.0
+#: A connection idle for longer is not used again: servers close theirs after five seconds.
+_IDLE_SECONDS = 1.0
 #: Of an error's text, so much is shown.
 _SHOWN = 300
 _EVENT = b"data:"
@@ -66,7 +68,8 @@ class Server:
             raise LoadError(f"{url!r} is no address of a server; http://127.0.0.1:8000 is one")
         # No proxies, no credentials of the environment: only this address.
         timeout = httpx.Timeout(_PREFILL_SECONDS, connect=_CONNECT_SECONDS)
-        self._client = httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=timeout)
+        limits = httpx.Limits(keepalive_expiry=_IDLE_SECONDS)
+        self._client = httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=timeout, limits=limits)
 
     async def __aenter__(self) -> Server:
         return self
@@ -119,7 +122,9 @@ class Server:
                         first_ns = first_ns or time.monotonic_ns()
                     usage = interface.usage(event) or usage
         except httpx.HTTPError as error:
-            raise LoadError(f"{self.url} broke off {prompt.name}: {error or type(error).__name__}") from None
+            raise LoadError(
+                f"{self.url} broke off {prompt.name}: {str(error) or type(error).__name__}"
+            ) from None
         end_ns = time.monotonic_ns()
         if first_ns is None:
             raise LoadError(f"{self.url} answered {prompt.name} without a token")
