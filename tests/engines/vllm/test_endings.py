@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.engines.left_running import nothing_is_left_running, running
-from tests.engines.vllm.serving import (
-    PATIENCE_SECONDS,
-    Recorded,
-    command,
-    environment,
-    installed,
-    prepare,
-    record,
-)
+from tests.engines.driven import Driven
+from tests.engines.left_running import nothing_is_left_running
+from tests.engines.vllm.serving import Recorded, command, environment, installed, prepare, record
 
 pytestmark = installed
-
-#: More requests than are answered before the test is over.
-ENDLESS = ["--prompt-tokens", "2000", "--requests", "10000"]
 
 
 def nothing_was_recorded(recording: Recorded) -> bool:
@@ -34,39 +21,13 @@ def nothing_was_recorded(recording: Recorded) -> bool:
     )
 
 
-class Serving:
-    """A server that is being recorded and driven; `ended` waits for its end."""
-
-    def __init__(self, folder: Path) -> None:
-        prepare(folder)
-        self._folder = folder
-        self._log = folder / "log"
-        with self._log.open("wb") as log:
-            self.recorder = subprocess.Popen(
-                [
-                    sys.executable, "-m", "bubblescope", "record", "-o", str(folder / "trace.json"), *ENDLESS,
-                    "--", *command(folder),
-                ],
-                env=environment(folder), cwd=folder, stdout=log, stderr=log,
-            )  # fmt: skip
-
-    def wait_until_measuring(self) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while "request 2: " not in self._log.read_text():
-            assert self.recorder.poll() is None and time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.05)
-
-    def workers(self) -> list[int]:
-        """The processes of the stages, in order."""
-        return [pid for name, pid in sorted(running(self._folder)) if name.startswith("VLLM::Worker")]
-
-    def ended(self) -> Recorded:
-        status = self.recorder.wait(PATIENCE_SECONDS)
-        return Recorded(status, self._log.read_text(), self._folder / "trace.json")
+def driven(folder: Path) -> Driven:
+    prepare(folder)
+    return Driven(folder, command(folder), environment(folder))
 
 
 def test_ctrl_c_in_the_middle_leaves_a_trace(tmp_path: Path) -> None:
-    serving = Serving(tmp_path)
+    serving = driven(tmp_path)
     serving.wait_until_measuring()
     serving.recorder.send_signal(signal.SIGINT)
     recording = serving.ended()
@@ -77,9 +38,9 @@ def test_ctrl_c_in_the_middle_leaves_a_trace(tmp_path: Path) -> None:
 
 
 def test_a_stage_killed_in_the_middle_leaves_a_trace_of_all_before(tmp_path: Path) -> None:
-    serving = Serving(tmp_path)
+    serving = driven(tmp_path)
     serving.wait_until_measuring()
-    os.kill(serving.workers()[1], signal.SIGKILL)
+    os.kill(serving.processes("VLLM::Worker")[1], signal.SIGKILL)
     recording = serving.ended()
     assert recording.status != 0
     spans = recording.trace.spans
