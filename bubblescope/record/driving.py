@@ -15,6 +15,8 @@ from bubblescope.load.drive import Measured, Stopped, drive
 from bubblescope.load.plan import Load
 from bubblescope.load.server import Answer, LoadError, Server
 
+#: A server that broke off may be ending of its own accord, with a status and last words of its own.
+_OWN_END_SECONDS = 3.0
 #: A server that has not ended so long after Ctrl-C is asked again, more firmly.
 _PATIENCE_SECONDS = 30.0
 
@@ -37,6 +39,7 @@ class Driver:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
         self._writer: Writer | None = None
+        self._answered = 0
 
     def check(self) -> None:
         """Raise LoadError if something else answers already where the server shall be."""
@@ -54,10 +57,14 @@ class Driver:
 
     def command_ended(self) -> None:
         """Stop: there is nothing left to be driven."""
+        unasked = not self._given_up.is_set()
         self._given_up.set()
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
+            if unasked and self.measured is None and self.failure is None:
+                answered = f"{self._answered or 'none'} of {self._load.requests} requests"
+                self._say(f"the command ended when {answered} at {self._load.url} had been answered")
         self._writer = None  # and with it the hold on its file
 
     def _run(self) -> None:
@@ -71,6 +78,7 @@ class Driver:
             reason = str(error) if isinstance(error, BubblescopeError) else f"{type(error).__name__}: {error}"
             self.failure = reason
             self._say(reason)
+            self._ended.wait(_OWN_END_SECONDS)
         # The launcher passes on to the command what it is sent itself.
         for number in (signal.SIGINT, signal.SIGTERM):
             if not self._ended.is_set():
@@ -83,6 +91,7 @@ class Driver:
         ended = answer.end_ns, answer.output_tokens or layout.UNKNOWN, layout.ENDED
         for time_ns, tokens, event in (arrived, first, ended):
             _put(self._writer, answer.name, time_ns, tokens, event, is_warmup)
+        self._answered += not is_warmup
 
 
 async def _answers(url: str) -> bool:

@@ -36,10 +36,12 @@ def run_command(
     environment: Mapping[str, str],
     meanwhile: Callable[[], None],
     asked_to_end: Callable[[], None],
+    ended: Callable[[], None],
 ) -> int:
     """Run a command to its end and return its exit status, 128 + n after signal n.
 
-    `meanwhile` is done once it runs, `asked_to_end` with each signal that asks it to end. Raises
+    `meanwhile` is done once it runs, `asked_to_end` with each signal that asks it to end, `ended` once it
+    has ended or could not be started: what is sent to us until then was meant for the command. Raises
     CommandError, status 126 or 127, if it cannot be started.
     """
     # A blocked signal waits until it is asked for, so none is lost and no handler is needed.
@@ -52,6 +54,7 @@ def run_command(
         return _waited(child, witness, asked_to_end)
     finally:
         witness.end()
+        ended()
         while signal.sigtimedwait(_PASSED_ON, 0):
             pass  # meant for the command, which has ended
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -118,16 +118,19 @@ def record(
         if driver is not None:
             driver.give_up()
 
+    def ended() -> None:
+        if driver is not None:
+            driver.command_ended()
+        if sampler is not None:
+            sampler.stop()
+
     sampler = _sampler(nvml_hz, messages)
     try:
-        status = run_command(command, environment, begin, asked_to_end)
+        status = run_command(command, environment, begin, asked_to_end, ended)
     except CommandError:
         shutil.rmtree(spool, ignore_errors=True)
         raise
-    finally:
-        if sampler is not None:
-            sampler.stop()
-    driven = _driven(driver)
+    driven = {} if driver is None or driver.measured is None else {"window_ns": driver.measured.window_ns}
     facts = {**llama_log.facts_of(spool), "exit_status": status, **driven}
     if driven and status in _ENDED_BY_US:
         status = 0
@@ -137,10 +140,6 @@ def record(
     if failure is not None:
         messages.say(str(failure["explanation"]))
     return status or (OWN_FAILURE if driver is not None and driver.failure else 0)
-
-
-def _nothing() -> None:
-    pass
 
 
 def _driver(load: Load | None, command: Sequence[str], messages: Messages) -> Driver | None:
@@ -164,16 +163,6 @@ def _sampler(hz: float, messages: Messages) -> Sampler | None:
         messages.say(f"clocks, power and temperature are not recorded: {_reason(error)}")
         return None
     return Sampler(hz)
-
-
-def _driven(driver: Driver | None) -> dict[str, object]:
-    """What is known of the load, once the command has ended."""
-    if driver is None:
-        return {}
-    driver.command_ended()
-    if driver.measured is None:
-        return {}
-    return {"window_ns": list(driver.measured.window_ns)}
 
 
 def _check_same_clock(destination: Destination) -> None:

@@ -2,6 +2,8 @@
 
 Options say how it misbehaves: `--ready-after SECONDS`, `--refuse TEXT`, `--cached TOKENS`,
 `--silent` (answers without a token), `--never` (takes a request, and ends only once its client is gone).
+With `--dies NUMBER` it sends itself this signal at the first request; with `--breaks-off STATUS` it closes
+the connection then, and ends with this status a moment later.
 With `--without-tokenizer` it has the interface of an SGLang that was started so, and no other.
 """
 
@@ -9,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -24,6 +28,8 @@ parser.add_argument("--cached", type=int, default=0)
 parser.add_argument("--silent", action="store_true")
 parser.add_argument("--never", action="store_true")
 parser.add_argument("--without-tokenizer", action="store_true")
+parser.add_argument("--dies", type=int)
+parser.add_argument("--breaks-off", type=int)
 wanted = parser.parse_args()
 gone = threading.Event()
 BEGIN = time.monotonic()
@@ -43,6 +49,12 @@ class Handler(BaseHTTPRequestHandler):
         if wanted.refuse:
             self._answer(400, {"error": {"message": wanted.refuse}})
             return
+        if wanted.dies:
+            os.kill(os.getpid(), wanted.dies)
+        if wanted.breaks_off:
+            self.connection.shutdown(socket.SHUT_RDWR)
+            time.sleep(TTFT_SECONDS)
+            os._exit(wanted.breaks_off)
         if wanted.without_tokenizer:
             self._generate(body)
             return

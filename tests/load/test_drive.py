@@ -124,6 +124,21 @@ def test_a_command_that_ends_while_it_is_waited_for_ends_the_recording(tmp_path:
     done = bubblescope("record", "-o", "t.json", *load, "--", "sh", "-c", "sleep 0.5; exit 7", cwd=tmp_path)
     assert done.returncode == 7
     assert "Traceback" not in done.stderr
+    why = "the command ended when none of 3 requests at http://127.0.0.1:1 had been answered"
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "status"), [(("--dies", "9"), 137), (("--dies", "15"), 143), (("--breaks-off", "3"), 3)]
+)
+def test_a_server_that_ends_while_it_is_driven_has_its_own_status(
+    tmp_path: Path, option: tuple[str, str], status: int
+) -> None:
+    """It is not asked to end while it does, nor is what it was sent taken for an interrupt of ours."""
+    done = driven(tmp_path, *option, load=("--prompt-tokens", "20"))
+    assert done.returncode == status, done.stderr
+    said = ("broke off bubblescope-warmup-1", "none of 3 requests")  # whichever was seen first
+    assert any(words in done.stderr for words in said) and "interrupted" not in done.stderr
 
 
 def test_a_port_in_use_is_told_before_anything_is_started(tmp_path: Path) -> None:
