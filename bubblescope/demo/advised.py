@@ -20,13 +20,15 @@ from pathlib import Path
 from bubblescope.analyzers.advice.occupancy import CannotTellError
 from bubblescope.analyzers.advice.recommend import predict
 from bubblescope.analyzers.analysis import analyze
-from bubblescope.analyzers.results import Analysis
+from bubblescope.analyzers.results import Analysis, RequestBreakdown
 from bubblescope.demo.__main__ import PARTITION_VARIABLE, TURNS_VARIABLE
+from bubblescope.demo.schedule import TURN_TOKENS
 from bubblescope.trace.read import read_trace
 
 _PROGRAM = (sys.executable, "-m", "bubblescope")
-#: Prompts that each of the two engines answers, without the warm-up.
-TURNS = 30
+#: Prompts that each of the two engines answers, without the warm-up: fewer where they would take longer.
+_FEWEST_TURNS, _MOST_TURNS = 6, 30
+_TURNS_NS = 40_000_000_000
 
 
 def main(folder: Path) -> int:
@@ -35,25 +37,36 @@ def main(folder: Path) -> int:
     with _recorded(demo, {}):
         pass
     _run("report", str(demo), "--html", str(folder / "demo.html"), "--force")
-    advice = _analysis(demo).recommendation
+    recorded = _analysis(demo)
+    advice = recorded.recommendation
     if advice.partition is None:
         print(f"\nNo other split is advised: {advice.reason}. Other work on this machine may be why.")
         return 0
     print(f"\nThe same engine again, in turns with one as advised: {advice.words}", flush=True)
-    turns = {TURNS_VARIABLE: str(TURNS)}
+    turns = affordable_turns(recorded.requests)
+    taken = {TURNS_VARIABLE: str(turns)}
     split = {PARTITION_VARIABLE: ",".join(map(str, advice.partition))}
-    with _recorded(was, turns) as first, _recorded(advised, turns | split) as second:
-        _take_turns((first, second))
+    with _recorded(was, taken) as first, _recorded(advised, taken | split) as second:
+        _take_turns((first, second), turns)
     before, after = _analysis(was), _analysis(advised)
     try:
         predicted = predict(before, advice.partition).ttft_ns
     except CannotTellError as untold:
         print(f"\nNothing can be predicted: {untold}.")
         return 0
-    recorded = before.recommendation.ttft_ns
-    assert recorded is not None and predicted is not None  # this engine tells of its requests
-    print(comparison(_ttft_ns(before), predicted / recorded, _ttft_ns(after)))
+    took = before.recommendation.ttft_ns
+    assert took is not None and predicted is not None  # this engine tells of its requests
+    print(comparison(_ttft_ns(before), predicted / took, _ttft_ns(after)))
     return 0
+
+
+def affordable_turns(requests: Sequence[RequestBreakdown]) -> int:
+    """How many turns to take, by how fast this machine answered: both engines' in some 40 s at most."""
+    of_a_token = statistics.median(
+        request.ttft_ns / request.prompt_tokens for request in requests if request.ttft_ns is not None
+    )
+    turns = int(_TURNS_NS / (2 * TURN_TOKENS * of_a_token))
+    return max(_FEWEST_TURNS, min(turns, _MOST_TURNS))
 
 
 def comparison(before: Sequence[int], share: float, after: Sequence[int]) -> str:
@@ -104,9 +117,9 @@ def _recorded(trace: Path, variables: Mapping[str, str]) -> Iterator[subprocess.
         raise subprocess.CalledProcessError(engine.returncode, command)
 
 
-def _take_turns(engines: Sequence[subprocess.Popen[str]]) -> None:
+def _take_turns(engines: Sequence[subprocess.Popen[str]], turns: int) -> None:
     """Let one engine after the other answer a prompt, every second time in the other order."""
-    for number in range(1 + TURNS):
+    for number in range(1 + turns):
         for engine in engines if number % 2 else reversed(engines):
             assert engine.stdin is not None and engine.stdout is not None  # they are pipes
             if number:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from bubblescope.demo.advised import comparison
+import pytest
+
+from bubblescope.analyzers.results import RequestBreakdown
+from bubblescope.demo.advised import affordable_turns, comparison
 
 MS = 1_000_000
 
@@ -21,3 +24,13 @@ def test_what_may_be_chance_grows_with_what_like_prompts_differ_by() -> None:
     # values: 2 x 0.93 x 0.08 / sqrt(7) = 5.6 %, and sqrt(2) times as much of two such.
     times = [(100 + 2 * n) * MS for n in range(-3, 4)]
     assert "up to 8.0% may be chance" in comparison(times, 1.0, times)
+
+
+@pytest.mark.parametrize(
+    ("of_2048_tokens_ms", "turns"),
+    [(800, 30), (4000, 10), (60_000, 6)],  # 40 s hold so many pairs of 1024 tokens: 50, 10 and 0
+)
+def test_a_slower_machine_takes_fewer_turns(of_2048_tokens_ms: int, turns: int) -> None:
+    request = RequestBreakdown("a", 0, of_2048_tokens_ms * MS, 2048, {})
+    unanswered = RequestBreakdown("b", 0, None, 2048, {})
+    assert affordable_turns([request, request, unanswered]) == turns

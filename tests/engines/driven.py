@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.engines.left_running import running
-from tests.engines.vllm.serving import PATIENCE_SECONDS, Recorded
+from tests.engines.serving import PATIENCE_SECONDS, Recorded
 
 #: More requests than are answered before a test is over.
 _ENDLESS = ("--prompt-tokens", "2000", "--requests", "10000")

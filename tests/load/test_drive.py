@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bubblescope.trace.read import read_trace
-from tests.engines.vllm.serving import free_port
+from tests.engines.serving import free_port
 from tests.record.commands import BUBBLESCOPE, bubblescope, environment
 
 SERVER = Path(__file__).with_name("small_server.py")

@@ -11,25 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Analysis
 from bubblescope.trace.read import read_trace
 from tests.engines.llamacpp.gguf import Shape, write
+from tests.engines.serving import ENGINES, ROOT, unless_installed
 
-ROOT = Path(__file__).parents[3]
-ENGINES = Path(os.environ.get("BUBBLESCOPE_ENGINES") or Path.home() / ".cache" / "bubblescope" / "engines")
 LLAMACPP = ENGINES / "llamacpp"
 #: A prompt takes less than a second where nothing else runs, and longer beside other work.
 PATIENCE_SECONDS = 300
 
-#: With CI set the tests insist on the engine instead of doing without.
-installed = pytest.mark.skipif(
-    not (LLAMACPP / "bin" / "llama-bench").exists() and "CI" not in os.environ,
-    reason=f"{LLAMACPP} is not there; `make engines` builds it",
-)
+installed = unless_installed(LLAMACPP / "bin" / "llama-bench")
 
 LAYERS = 8
 

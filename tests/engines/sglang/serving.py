@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
-from tests.engines.model import qwen3
-from tests.engines.vllm.serving import ENGINES, PATIENCE_SECONDS, ROOT, Recorded, free_port
+from tests.engines import serving
+from tests.engines.serving import ENGINES, ROOT, Recorded, binding, free_port, unless_installed
 
 PYTHON = ENGINES / "sglang" / "bin" / "python"
 VERSION = "0.5.21"
 
-#: With CI set the tests insist on the engine instead of doing without.
-installed = pytest.mark.skipif(
-    not PYTHON.exists() and "CI" not in os.environ,
-    reason=f"{PYTHON} is not there; `make engines` installs it",
-)
+installed = unless_installed(PYTHON)
 
 HERE = Path(__file__).parent
-_ENTRY_POINTS = "[sglang.srt.plugins]\ntamper = tamper:register\n"
 
 
 def command(folder: Path, *options: str, stages: int = 2) -> list[str]:
@@ -39,34 +28,19 @@ def command(folder: Path, *options: str, stages: int = 2) -> list[str]:
 
 def prepare(folder: Path) -> None:
     """Put the model and the tampering plugin into a folder."""
-    qwen3(folder / "model", hidden_size=512)
-    metadata = folder / "plugins" / "tamper-1.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tamper\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text(_ENTRY_POINTS)
-    shutil.copy(HERE / "tamper.py", folder / "plugins")
+    serving.prepare(folder, "sglang.srt.plugins", HERE / "tamper.py")
 
 
 def environment(folder: Path, stages: int = 2, **more: str) -> dict[str, str]:
-    cores = sorted(os.sched_getaffinity(0))
-    binding = "|".join(str(cores[stage * len(cores) // stages]) for stage in range(stages))
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(HERE / "stub"), str(folder / "plugins"))),
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "SGLANG_USE_CPU_ENGINE": "1",
-        "SGLANG_CPU_OMP_THREADS_BIND": binding,
+    return serving.environment(
+        [ROOT, HERE / "stub", folder / "plugins"],
+        OMP_NUM_THREADS="1",
+        SGLANG_USE_CPU_ENGINE="1",
+        SGLANG_CPU_OMP_THREADS_BIND=binding(stages),
         **more,
-    }
+    )
 
 
 def record(folder: Path, load: list[str], server: list[str], stages: int = 2, **more: str) -> Recorded:
     """Record a server driven by a load, to its end."""
-    trace = folder / "trace.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "bubblescope", "record", "-o", str(trace), *load, "--", *server],
-        env=environment(folder, stages, **more), cwd=folder, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_SECONDS,
-    )  # fmt: skip
-    return Recorded(done.returncode, done.stdout, trace)
+    return serving.record(folder, load, server, environment(folder, stages, **more))

@@ -11,8 +11,8 @@ import pytest
 
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import WAITING_STATES, Analysis
+from tests.engines.serving import Recorded
 from tests.engines.sglang.serving import VERSION, command, installed, prepare, record
-from tests.engines.vllm.serving import Recorded
 
 pytestmark = installed
 

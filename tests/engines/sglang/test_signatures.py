@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.sglang.serving import ENGINES, installed
+from tests.engines.serving import ENGINES
+from tests.engines.sglang.serving import installed
 from tests.engines.sglang.signatures import TABLE, TARGETS
 from tests.engines.vllm.signatures import signature
 

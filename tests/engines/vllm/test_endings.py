@@ -10,7 +10,8 @@ import pytest
 
 from tests.engines.driven import Driven
 from tests.engines.left_running import nothing_is_left_running
-from tests.engines.vllm.serving import Recorded, command, environment, installed, prepare, record
+from tests.engines.serving import Recorded
+from tests.engines.vllm.serving import command, environment, installed, prepare, record
 
 pytestmark = installed
 

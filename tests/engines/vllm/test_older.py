@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bubblescope.analyzers.analysis import analyze
-from tests.engines.vllm.serving import OLDER, Recorded, command, installed, prepare, record
+from tests.engines.serving import Recorded
+from tests.engines.vllm.serving import OLDER, command, installed, prepare, record
 
 pytestmark = installed
 

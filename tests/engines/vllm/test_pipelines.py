@@ -11,7 +11,8 @@ import pytest
 
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Analysis
-from tests.engines.vllm.serving import Recorded, command, installed, prepare, record
+from tests.engines.serving import Recorded
+from tests.engines.vllm.serving import command, installed, prepare, record
 
 pytestmark = installed
 

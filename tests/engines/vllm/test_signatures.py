@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bubblescope.collectors._bubblescope_inject.vllm.targets import ESSENTIAL, HOOKS
-from tests.engines.vllm.serving import ENGINES, OLDER, installed
+from tests.engines.serving import ENGINES
+from tests.engines.vllm.serving import OLDER, installed
 from tests.engines.vllm.signatures import TABLE, TARGETS, signature
 
 KNOWN: dict[str, dict[str, str | None]] = json.loads(TABLE.read_text())
