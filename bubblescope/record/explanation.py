@@ -115,7 +115,8 @@ def _unknown(status: int, line: str | None, starved: int) -> str:
             f"{text}, and none of its own errors was seen; what it printed can be explained from a file: "
             "`bubblescope doctor --log FILE`"
         )
-    return f"{text}, for a reason that is not known here; its own last error: {line}"
+    why = "before it had done its work" if status == 0 else "for a reason that is not known here"
+    return f"{text}, {why}; its own last error: {line}"
 
 
 def _fact(

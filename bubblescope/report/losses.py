@@ -25,7 +25,7 @@ class Loss:
 
     ns: of all stages together. share: of the time of the stage that suffers most.
     kind: "split" where the text blames the split of the layers, "busy" where stages wait for one that
-        computes and the split may be to blame all the same, else "".
+        computes and the split may be to blame all the same, "ends" of filling and draining, else "".
     """
 
     ns: int
@@ -83,7 +83,7 @@ def _ends(analysis: Analysis) -> Loss:
             f"{worst} has no work {share(most)} of the time because the pipeline fills and drains: "
             f"more and smaller chunks per prompt keep it full for longer{f' ({flags})' if flags else ''}."
         )
-    return Loss(total, most, text)
+    return Loss(total, most, text, "ends")
 
 
 def _in_states(analysis: Analysis, states: tuple[str, ...]) -> tuple[int, str, float]:

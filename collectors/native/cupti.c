@@ -101,6 +101,12 @@ static void put(struct activity_slot *slot, uint64_t begin, uint64_t end, const 
     spool_put(SPOOL_ACTIVITY, slot, &text, 1);
 }
 
+/* What the records of all kinds tell, each at places of its own. */
+#define TAKE(slot, record)                                                                                   \
+    ((slot).correlation = (record)->correlation, (slot).graph = (record)->graph,                             \
+     (slot).context = (record)->context, (slot).stream = (record)->stream,                                   \
+     (slot).device = (uint16_t)(record)->device)
+
 static void put_record(const void *record) {
     const struct activity_kernel *kernel = record;
     const struct activity_copy *copy = record;
@@ -110,28 +116,23 @@ static void put_record(const void *record) {
     switch (kernel->kind) {
     case ACTIVITY_KERNEL:
         slot.kind = KERNEL;
-        slot.correlation = kernel->correlation, slot.graph = kernel->graph;
-        slot.context = kernel->context, slot.stream = kernel->stream, slot.device = (uint16_t)kernel->device;
+        TAKE(slot, kernel);
         put(&slot, kernel->begin, kernel->end, names_of_kernel(kernel->name));
         break;
     case ACTIVITY_COPY:
         slot.kind = COPY, slot.copy_kind = copy->copy_kind, slot.bytes = (int64_t)copy->bytes;
-        slot.correlation = copy->correlation, slot.graph = copy->graph;
-        slot.context = copy->context, slot.stream = copy->stream, slot.device = (uint16_t)copy->device;
+        TAKE(slot, copy);
         put(&slot, copy->begin, copy->end, names_of_copy(copy->copy_kind));
         break;
     case ACTIVITY_COPY_PEER:
         slot.kind = COPY, slot.copy_kind = between->copy_kind, slot.bytes = (int64_t)between->bytes;
-        slot.correlation = between->correlation, slot.graph = between->graph;
-        slot.context = between->context, slot.stream = between->stream;
-        slot.device = (uint16_t)between->device;
+        TAKE(slot, between);
         slot.peer = (int32_t)(between->device == between->source ? between->target : between->source);
         put(&slot, between->begin, between->end, names_of_copy(between->copy_kind));
         break;
     case ACTIVITY_MEMSET:
         slot.kind = MEMSET, slot.bytes = (int64_t)fill->bytes;
-        slot.correlation = fill->correlation, slot.graph = fill->graph;
-        slot.context = fill->context, slot.stream = fill->stream, slot.device = (uint16_t)fill->device;
+        TAKE(slot, fill);
         put(&slot, fill->begin, fill->end, "Memset");
         break;
     default:

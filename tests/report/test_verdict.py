@@ -158,6 +158,23 @@ def test_what_an_advised_split_does_not_cure_comes_first() -> None:
     assert text.index("host") < text.index("Stage 0 (NVIDIA H200, 27 layers) computes longest")
 
 
+@pytest.mark.parametrize("waiting", [40, 4])
+def test_what_an_advised_split_cures_comes_before_filling_and_draining(waiting: int) -> None:
+    """Also where that is the larger loss, and where the waiting alone is not worth naming."""
+    both = analysis(
+        [
+            [("compute", 80), ("drain", 20)],
+            [("fill", 30), ("starved", waiting), ("compute", 70 - waiting)],
+        ],
+        blame=[(1, 0, "compute", waiting)],
+        layers=[20, 16],
+        recommendation=Recommendation((18, 18), "18,18 would save 5 %", error=0.01),
+    )
+    text = verdict(both).text
+    split = "the split is uneven" if waiting == 40 else "Stage 0 (NVIDIA H200, 20 layers) computes longest"
+    assert text.index(split) < text.index("fills and drains")
+
+
 def test_an_advised_split_is_never_contradicted_by_a_good_verdict() -> None:
     even = analysis(
         [[("compute", 100)], [("starved", 4), ("compute", 96)]],

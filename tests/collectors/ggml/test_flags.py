@@ -21,6 +21,19 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
     return compiled(tmp_path_factory.mktemp("programs"))
 
 
+def record(programs: Programs, folder: Path, options: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Record llama-bench on a short prompt, once."""
+    bench = [str(LLAMACPP / "bin" / "llama-bench"), "-m", str(programs.model)]
+    load = ["-p", "64", "-n", "0", "-r", "1", *options.split()]
+    return subprocess.run(
+        [sys.executable, "-m", "bubblescope", "record", "-o", "trace.json", "--", *bench, *load],
+        cwd=folder,
+        env=environment(programs, PYTHONPATH=ROOT, **more),
+        capture_output=True,
+        text=True,
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "expected", "lacks"),
     [
@@ -32,24 +45,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
 def test_flags_are_told(
     programs: Programs, tmp_path: Path, options: str, expected: dict[str, object], lacks: list[str]
 ) -> None:
-    bench = [
-        str(LLAMACPP / "bin" / "llama-bench"),
-        "-m",
-        str(programs.model),
-        "-p",
-        "64",
-        "-n",
-        "0",
-        "-r",
-        "1",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "bubblescope", "record", "-o", "trace.json", "--", *bench, *options.split()],
-        cwd=tmp_path,
-        env=environment(programs, PYTHONPATH=ROOT, LLAMA_GRAPH_REUSE_DISABLE="1"),
-        capture_output=True,
-        text=True,
-    )
+    done = record(programs, tmp_path, options, LLAMA_GRAPH_REUSE_DISABLE="1")
     assert done.returncode == 0, done.stderr[-2000:]
     facts = read_trace(tmp_path / "trace.json").run.facts
     assert facts["llama_flags"] == {**expected, "LLAMA_GRAPH_REUSE_DISABLE": "1"}
@@ -59,24 +55,7 @@ def test_flags_are_told(
 def test_on_the_cpu_alone_there_is_nothing_to_record_and_it_is_said(
     programs: Programs, tmp_path: Path
 ) -> None:
-    bench = [
-        str(LLAMACPP / "bin" / "llama-bench"),
-        "-m",
-        str(programs.model),
-        "-p",
-        "64",
-        "-n",
-        "0",
-        "-r",
-        "1",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "bubblescope", "record", "-o", "trace.json", "--", *bench, "-dev", "none"],
-        cwd=tmp_path,
-        env=environment(programs, PYTHONPATH=ROOT),
-        capture_output=True,
-        text=True,
-    )
+    done = record(programs, tmp_path, "-dev none")
     assert done.returncode == 0
     assert done.stderr.splitlines()[-1] == (
         "bubblescope: nothing was recorded: llama.cpp computed on the CPU alone, which is no stage of a "
