@@ -115,7 +115,7 @@ def _unknown(status: int, line: str | None, starved: int) -> str:
             f"{text}, and none of its own errors was seen; what it printed can be explained from a file: "
             "`bubblescope doctor --log FILE`"
         )
-    why = "before it had done its work" if status == 0 else "for a reason that is not known here"
+    why = "though its load could not be done" if status == 0 else "for a reason that is not known here"
     return f"{text}, {why}; its own last error: {line}"
 
 

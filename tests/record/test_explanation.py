@@ -275,6 +275,20 @@ def test_a_server_that_could_not_be_driven_is_explained_only_by_what_it_said(tmp
     assert ending.failure(tmp_path, 130, in_vain=False) is None
 
 
+def test_a_server_that_could_not_be_driven_and_ended_in_order_is_not_said_to_have_failed(
+    tmp_path: Path,
+) -> None:
+    ending = Ending()
+    ending.asked()
+    run_program("recorder.fact('last_words:1:0', 'ValueError: no such rope')", tmp_path)
+    found = ending.failure(tmp_path, 0, in_vain=True)
+    assert found is not None
+    assert found["explanation"] == (
+        "the command ended with status 0, though its load could not be done; its own last error: "
+        "ValueError: no such rope"
+    )
+
+
 def test_a_killed_recorder_takes_no_output_with_it(tmp_path: Path) -> None:
     # GIVEN a command that goes on printing / WHEN the recorder is killed
     code = (
