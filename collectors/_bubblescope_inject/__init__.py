@@ -53,13 +53,18 @@ def stage(
     """
     declared = UNKNOWN  # as the number of a stage it is refused, and counted, with every event
     writer = recording.writer
+    try:
+        begin, end = layers
+    except Exception as error:
+        recording.lost(error)
+        begin = end = UNKNOWN
     if writer is not None:
         try:
-            numbers = (memory_bytes, number, rank, ordinal, *layers)
+            numbers = (memory_bytes, number, rank, ordinal, begin, end)
             declared = writer.add_stage(numbers, str(device), str(capability))
         except Exception as error:
             recording.lost(error)
-    return Stage(declared, layers, number, rank)
+    return Stage(declared, (begin, end), number, rank)
 
 
 def fact(name: str, value: object) -> None:

@@ -56,22 +56,25 @@ class DeviceClock:
     def _read(self) -> None:
         try:
             self._cuda.set_device(self._device)
-            while self._wake.wait():
-                self._wake.clear()
-                while self._pending:
-                    time.sleep(LOOK_SECONDS)
-                    self._read_what_happened()
-        except Exception as error:  # also while the interpreter shuts down
+        except Exception as error:  # every event will say so
             recording.lost(error)
+        while self._wake.wait():
+            self._wake.clear()
+            while self._pending:
+                time.sleep(LOOK_SECONDS)
+                for _ in range(len(self._pending)):
+                    self._read_one(*self._pending.popleft())
 
-    def _read_what_happened(self) -> None:
-        for _ in range(len(self._pending)):
-            begin, end, use = pending = self._pending.popleft()
+    def _read_one(self, begin: Any, end: Any, use: Use) -> None:
+        """Nothing that one event does may keep those after it from being read: they would pile up."""
+        try:
             if end.query() and begin.query():
                 begin_ns = self._time_ns(begin)
                 use(begin_ns, max(begin_ns, self._time_ns(end)))
             else:
-                self._pending.append(pending)
+                self._pending.append((begin, end, use))
+        except Exception as error:  # also while the interpreter shuts down
+            recording.lost(error)
 
     def _time_ns(self, event: Any) -> int:
         if self._anchor is None or monotonic_ns() - self._anchor[1] > ANCHOR_NS:

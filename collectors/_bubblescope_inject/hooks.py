@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from . import fact, recording
@@ -20,6 +20,8 @@ Function = Callable[..., Any]
 Wrap = Callable[[Function], Function]
 
 FACT_PREFIX = "hook:"
+#: `inspect.CO_COROUTINE`, without its heavy module.
+_CO_COROUTINE = 0x80
 
 
 @dataclass(frozen=True)
@@ -110,34 +112,72 @@ def around_context(begin: Function) -> Wrap:
 
     def wrap(function: Function) -> Function:
         def hooked(*args: Any, **kwargs: Any) -> Any:
-            return _Context(function(*args, **kwargs), lambda: _safely(begin, *args, **kwargs))
+            context = function(*args, **kwargs)
+            if not hasattr(type(context), "__enter__"):
+                return context
+            return _Context(context, lambda: _safely(begin, *args, **kwargs))
 
         return hooked
 
     return wrap
 
 
+def listed(values: Any) -> list[Any]:
+    """What the engine holds several of. Raises TypeError where a look would use it up."""
+    if iter(values) is values:
+        raise TypeError("can be gone through only once")
+    return list(values)
+
+
 def set_hook(owner: Any, name: str, wrap: Wrap) -> bool:
-    """Put a hook on an attribute of a module, class or object; False if it has none of that name."""
-    function = getattr(owner, name, None)
-    if function is None or hasattr(function, "_bubblescope_hook"):
-        return function is not None
-    hooked = functools.update_wrapper(wrap(function), function)
+    """Put a hook on an attribute of a module, class or object; False if it has no function of that name."""
+    kind = _kind(owner, name)
+    function = getattr(owner, name, None) if kind is None else kind.__func__
+    if not callable(function) or isinstance(function, type):
+        return False
+    if hasattr(function, "_bubblescope_hook"):
+        return True
+    hooked = functools.update_wrapper(_as_is_asked_for(wrap(function), function), function)
     hooked._bubblescope_hook = True  # type: ignore[attr-defined]
-    setattr(owner, name, hooked)
+    setattr(owner, name, hooked if kind is None else type(kind)(hooked))
     return True
+
+
+def _kind(owner: Any, name: str) -> Any:
+    """What makes a function of a class static or the class's own, and would be lost; None otherwise."""
+    if isinstance(owner, type):
+        found = next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), None)
+        if isinstance(found, (staticmethod, classmethod)):
+            return found
+    return None
+
+
+def _as_is_asked_for(hooked: Function, function: Function) -> Function:
+    """The same, asynchronous where the engine's function is, should it look before it awaits."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or not code.co_flags & _CO_COROUTINE:
+        return hooked
+
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        return await hooked(*args, **kwargs)
+
+    return awaited
 
 
 def _set_all(hooks: list[Hook], module: ModuleType) -> None:
     for hook in hooks:
-        if hook.unless and hasattr(*_place(module, hook.unless)):
-            continue
-        for function in hook.functions:
-            owner, name = _place(module, function)
-            if owner is not None and set_hook(owner, name, hook.wrap):
-                for told in filter(None, (hook.name, hook.also)):
-                    fact(FACT_PREFIX + told, f"{hook.module}:{function}")
-                break
+        _safely(_set, hook, module)
+
+
+def _set(hook: Hook, module: ModuleType) -> None:
+    if hook.unless and hasattr(*_place(module, hook.unless)):
+        return
+    for function in hook.functions:
+        owner, name = _place(module, function)
+        if owner is not None and set_hook(owner, name, hook.wrap):
+            for told in filter(None, (hook.name, hook.also)):
+                fact(FACT_PREFIX + told, f"{hook.module}:{function}")
+            break
 
 
 def _place(module: ModuleType, function: str) -> tuple[Any, str]:
@@ -155,6 +195,8 @@ def _safely(observe: Function, *args: Any, **kwargs: Any) -> Any:
 
 
 class _Context:
+    """A context that tells; in all else it is the engine's own."""
+
     def __init__(self, context: Any, begin: Function) -> None:
         self._context = context
         self._begin = begin
@@ -162,6 +204,9 @@ class _Context:
     def __enter__(self) -> Any:
         self._end = self._begin()
         return self._context.__enter__()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
 
     def __exit__(self, *error: Any) -> Any:
         result = self._context.__exit__(*error)

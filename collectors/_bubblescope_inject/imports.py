@@ -42,8 +42,11 @@ class _Watch(MetaPathFinder):
         if callback is None:
             return None
         # Those after this one only: another like it may watch the same module.
-        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
-            if (spec := finder.find_spec(fullname, path, target)) is not None:
+        after = sys.meta_path.index(self) + 1 if self in sys.meta_path else len(sys.meta_path)
+        for finder in sys.meta_path[after:]:
+            find = getattr(finder, "find_spec", None)  # as old a finder as lacks it is passed over
+            spec: ModuleSpec | None = None if find is None else find(fullname, path, target)
+            if spec is not None:
                 _tell_when_loaded(spec, callback)
                 return spec
         return None
@@ -51,13 +54,15 @@ class _Watch(MetaPathFinder):
 
 def _tell_when_loaded(spec: ModuleSpec, callback: Callback) -> None:
     loader = spec.loader
-    if loader is None:
+    load = getattr(loader, "exec_module", None)
+    if loader is None or load is None or isinstance(loader, type):  # the latter: that of all built-in modules
         return
-    load = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
+        is_watched = module.__name__ == spec.name  # all modules of a zip file have one loader
         load(module)
-        _call(callback, module)
+        if is_watched:
+            _call(callback, module)
 
     # On this loader only; where it takes no attributes the module is left alone.
     with contextlib.suppress(AttributeError):

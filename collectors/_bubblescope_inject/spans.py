@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from time import monotonic_ns
 from typing import Any
@@ -218,7 +219,10 @@ class Stage:
     def part(self, layer: int) -> Stage:
         """The stage as far as one of its layers goes, for spans of that layer alone."""
         part = copy.copy(self)
-        part.layer_begin, part.layer_end = layer, layer + 1
+        # What is no number is refused, and counted, with every event.
+        part.layer_begin = part.layer_end = layer
+        with contextlib.suppress(Exception):
+            part.layer_end = layer + 1
         return part
 
     def range(

@@ -116,7 +116,7 @@ def create(folder: str, process: str, number: int, size: int) -> SpoolFile:
         os.close(descriptor)
     HEADER.pack_into(
         buffer, 0, MAGIC, VERSION, SLOT, HEADER_SIZE, os.getpid(), number, time.monotonic_ns(), wall,
-        0, 0, 0, boot_id(), socket.gethostname().encode()[:64],
+        0, 0, 0, boot_id(), socket.gethostname().encode(errors="surrogateescape")[:64],
     )  # fmt: skip
     return SpoolFile(buffer, process, number)
 

@@ -157,6 +157,12 @@ def test_importing_it_loads_only_the_standard_library() -> None:
         "[recorder.fact(str(number), number) for number in range(257)]",
         "recorder.stage(2**40)",
         "recorder.stage('first')",
+        "recorder.stage(1, layers=5)",
+        "recorder.stage(1, layers=(0, 1, 2))",
+        "recorder.stage(1, layers=('a', 'b'))",
+        "recorder.request_arrived('r', at_ns='now')",
+        "stage.counter([], 1)",
+        "stage.part(None).span('layer').begin().end()",
     ],
 )
 def test_wrong_values_never_raise_and_are_counted(call: str, tmp_path: Path) -> None:

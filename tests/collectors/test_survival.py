@@ -266,3 +266,104 @@ def test_a_full_disk_costs_only_the_events_it_has_no_room_for(small_disk: Path) 
     assert process.lost["unwritten"] > 0
     assert len(process.spans) + first_file + process.lost["unwritten"] == 40_000
     assert process.spans["microbatch"].max() >= 20_000
+
+
+def limited(limit: str, most: int) -> str:
+    """A program that records before and after the system has no more of something for it."""
+    return f"""
+        import resource
+        stage = recorder.stage(0)
+        def work(first):
+            for microbatch in range(first, first + 3000):
+                stage.span("forward", microbatch=microbatch).begin().end()
+        work(0)
+        before = resource.getrlimit(resource.{limit})
+        resource.setrlimit(resource.{limit}, ({most}, before[1]))
+        work(3000)
+        resource.setrlimit(resource.{limit}, before)
+        time.sleep(1.1)
+        work(6000)
+        print(len(os.listdir("/proc/self/fd")) < 20, threading.active_count())
+        """
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"), [("RLIMIT_NOFILE", 3), ("RLIMIT_AS", 1), ("RLIMIT_FSIZE", 1), ("RLIMIT_NPROC", 0)]
+)
+def test_what_the_system_denies_costs_events_and_no_more(limit: str, most: int, tmp_path: Path) -> None:
+    """Descriptors, memory for the mapping, room in a file, threads."""
+    done = run_program(limited(limit, most), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True 1\n", "")
+    (process,) = processes_of(tmp_path)
+    assert len(process.spans) + process.lost["unwritten"] == 9000
+    assert {0, 6000, 8999} <= set(process.spans["microbatch"].tolist())
+    assert (process.lost["unwritten"] > 0) == (limit != "RLIMIT_NPROC")
+
+
+def test_a_spool_folder_that_goes_away_takes_no_more_with_it_than_its_events(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    done = run_program(
+        """
+        import shutil
+        stage = recorder.stage(0)
+        spool = os.environ["BUBBLESCOPE_SPOOL"]
+        for turn in range(3):
+            for microbatch in range(3000):
+                stage.span("forward", microbatch=microbatch).begin().end()
+            shutil.rmtree(spool, ignore_errors=True)
+        os.mkdir(spool)
+        time.sleep(1.1)
+        for microbatch in range(3000):
+            stage.span("send", microbatch=microbatch).begin().end()
+        """,
+        spool,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (process,) = processes_of(spool)
+    # Some went into the file that was open when the folder went, and so did their count.
+    assert process.spans["microbatch"].max() == 2999
+    assert process.lost["unwritten"] > 0
+
+
+def test_a_host_whose_name_is_no_utf8_records(tmp_path: Path) -> None:
+    process = recorded(
+        """
+        import socket
+        socket.gethostname = lambda: os.fsdecode(bytes([103, 255, 254]))
+        recorder.stage(0).instant("here")
+        """,
+        tmp_path,
+    )
+    assert process.host == "g\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+    assert len(process.instants) == 1
+
+
+def test_what_happens_as_the_interpreter_ends_is_written_or_nothing(tmp_path: Path) -> None:
+    """In exit functions, finalisers, and threads that are still at it."""
+    process = recorded(
+        """
+        import atexit, weakref
+        stage = recorder.stage(0)
+        def tell(name):
+            stage.instant(name)
+            recorder.fact(name, 1)
+            with stage.span("sync"):
+                pass
+        class Engine:
+            def __del__(self):
+                tell("finalised")
+        atexit.register(tell, "at exit")
+        sys.engine = Engine()
+        weakref.finalize(Engine, tell, "collected")
+        def work():
+            while True:
+                with stage.span("forward"):
+                    pass
+        for _ in range(3):
+            threading.Thread(target=work, daemon=True).start()
+        """,
+        tmp_path,
+    )
+    assert {"at exit", "collected"} <= process.facts.keys()
+    assert process.lost["damaged"] == 0

@@ -12,7 +12,7 @@ from time import monotonic_ns
 from typing import Any
 
 from .. import parts, recording
-from ..hooks import around, set_hook
+from ..hooks import around, listed, set_hook
 from ..stage_work import AnySpan, End, StageWork, bytes_of, ended
 from ..steps import Step
 from . import batches, facts
@@ -75,6 +75,8 @@ class _Stage(StageWork):
 
 
 _stage: _Stage | None = None
+#: What failed once would fail again at every batch, and leave a declared stage and a thread behind each time.
+_tried = False
 
 
 def schedule(scheduler: Any, *args: Any, **kwargs: Any) -> End:
@@ -89,6 +91,8 @@ def schedule(scheduler: Any, *args: Any, **kwargs: Any) -> End:
             return
         step = batches.numbered(batch)
         stage = _declared(scheduler)
+        if stage is None:
+            return
         stage.step = step
         if step is not None:
             number, phase, tokens, prefix = step
@@ -100,9 +104,10 @@ def schedule(scheduler: Any, *args: Any, **kwargs: Any) -> End:
     return decided
 
 
-def _declared(scheduler: Any) -> _Stage:
-    global _stage
-    if _stage is None:
+def _declared(scheduler: Any) -> _Stage | None:
+    global _stage, _tried
+    if _stage is None and not _tried:
+        _tried = True
         _stage = _Stage(scheduler)
     return _stage
 
@@ -174,7 +179,7 @@ def wait_for_sends(scheduler: Any, work: Any = (), *args: Any, **kwargs: Any) ->
     if _stage is None or not work or not _stage.sends:
         return None
     stage = _stage
-    pieces = {id(piece) for piece in work}
+    pieces = {id(piece) for piece in listed(work)}
     over = [sending for sending in stage.sends if id(sending[0]) in pieces]
 
     def waited(_: Any) -> None:

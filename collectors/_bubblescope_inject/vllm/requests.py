@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from .. import UNKNOWN, open_requests
+from ..hooks import listed
 
 
 def arrived(processor: Any, request: Any, *args: Any, **kwargs: Any) -> None:
@@ -18,12 +19,12 @@ def arrived(processor: Any, request: Any, *args: Any, **kwargs: Any) -> None:
 
 def answered(processor: Any, outputs: Any, *args: Any, **kwargs: Any) -> None:
     """Tokens of requests are there."""
-    for output in outputs:
+    for output in listed(outputs):
         ended = getattr(output, "finish_reason", None) is not None
         open_requests.answered(output.request_id, len(output.new_token_ids), ended)
 
 
 def aborted(aborted: Any, *args: Any, **kwargs: Any) -> None:
     """Requests were given up; `aborted` are those of the engine's own names."""
-    for name in aborted:
+    for name in listed(aborted):
         open_requests.gone(name)

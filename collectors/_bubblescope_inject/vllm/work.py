@@ -49,15 +49,18 @@ class _Worker(StageWork):
 
 
 _worker: _Worker | None = None
+#: What failed once would fail again at every step, and leave a declared stage and a thread behind each time.
+_tried = False
 
 
 def step(worker: Any, scheduled: Any, *args: Any, **kwargs: Any) -> None:
     """A worker is given a step. Those of the engine's own warm-up were not scheduled and are no steps."""
-    global _worker
+    global _worker, _tried
     told: Step | None = getattr(scheduled, ATTRIBUTE, None)
     if _worker is None:
-        if told is None:
+        if told is None or _tried:
             return
+        _tried = True
         _worker = _Worker(worker)
     _worker.step, _worker.forward, _worker.receive, _worker.sampling = told, None, None, None
 

@@ -1,0 +1,47 @@
+"""Times of a device's events are read in the background, whatever becomes of single events.
+
+`torch` is a stand-in: its events have happened at once, and those named "bad" cannot be asked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.collectors.programs import recorded
+
+TORCH = """
+from types import SimpleNamespace as Some
+from _bubblescope_inject.device_time import DeviceClock
+
+class Event:
+    def __init__(self, enable_timing=True): self.stream = None
+    def record(self, stream): self.stream = stream
+    def query(self): return self.stream != "bad" or 1 / 0
+    def elapsed_time(self, other): return 0.0
+
+def no_device(device):
+    raise RuntimeError("CUDA error: invalid device ordinal")
+
+cuda = Some(Stream=lambda device: None, Event=Event, set_device=lambda device: None)
+read = []
+
+def read_all(clock):
+    for microbatch, stream in enumerate(["good", "bad", "good", "good"]):
+        event = clock.mark(stream)
+        clock.read_later(event, event, lambda *_, microbatch=microbatch: read.append(microbatch))
+    while len(read) < 3:
+        time.sleep(0.01)
+    assert read == [0, 2, 3], read
+"""
+
+
+def test_an_event_that_cannot_be_read_is_counted_and_the_others_are_read(tmp_path: Path) -> None:
+    process = recorded(TORCH + "read_all(DeviceClock(Some(cuda=cuda), 0))", tmp_path)
+    assert process.lost["refused"] == 1
+
+
+def test_events_are_read_where_the_device_cannot_be_chosen(tmp_path: Path) -> None:
+    process = recorded(
+        TORCH + "cuda.set_device = no_device\nread_all(DeviceClock(Some(cuda=cuda), 0))", tmp_path
+    )
+    assert process.lost["refused"] == 2
