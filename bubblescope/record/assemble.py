@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from bubblescope.collectors._bubblescope_inject import last_words, layout
-from bubblescope.record import activity, cards, llama_log, tables
+from bubblescope.record import activity, cards, linkage, llama_log, tables
 from bubblescope.record.agreement import disagreements
 from bubblescope.record.detail import missing_detail
 from bubblescope.record.hooks import missing_hooks
@@ -95,6 +95,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         *activity.losses(processes),
         *missing_detail(facts, spans),
         *llama_log.lost(facts),
+        *linkage.lost(facts),
         *sampled.lost,
         *_lost("processes, their later events", running, "they still ran when the recording was merged"),
     )

@@ -1,25 +1,57 @@
-"""Whether a program has ggml linked into it, where a library that is loaded beside it sees nothing of it."""
+"""Whether a program has ggml linked into it, where no function of ggml can be stood in for."""
 
 from __future__ import annotations
 
 import mmap
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from struct import Struct, error
+from typing import Any
 
 from bubblescope.record.command_line import is_llama_cpp
+from bubblescope.trace.model import Lost
 
 _HEADER = Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = Struct("<IIQQQQQQ")
+_SECTION = Struct("<IIQQQQIIQQ")
 _ENTRY = Struct("<QQ")
-_LOADED, _DYNAMIC = 1, 2
+_LOADED, _DYNAMIC, _LOADER = 1, 2, 3
+_SYMBOLS = 2
 _NEEDED, _STRINGS = 1, 5
 _MOST_ENTRIES = 10_000
 #: A file of ggml, which its assertions name.
 _TRACE_OF_GGML = b"ggml-backend"
 
 
-def with_ggml_inside(command: Sequence[str], path: str | None) -> str | None:
+#: Names by which the preloaded library finds ggml's devices, the last being the guard of its registry, and
+#: one that older ggml lacks, whose tables tell too little.
+_FOUND_BY = (
+    b"llama_decode",
+    b"ggml_backend_tensor_set_2d",
+    b"ggml_graph_get_tensor",
+    b"ggml_backend_dev_count",
+    b"ggml_backend_dev_get",
+    b"_ZGVZL7get_regvE3reg",
+)
+_ONLY_TABLES = (
+    "llama.cpp is linked into its program, where only what goes through ggml's tables shows: no sampling, "
+    "not which ubatches are of one llama_decode, nothing of the model, nor what -b and -ub are by default"
+)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A program that ggml is linked into.
+
+    shows_tables: a library can be loaded beside it and find ggml's tables by the program's symbols.
+    """
+
+    file: str
+    shows_tables: bool
+
+
+def with_ggml_inside(command: Sequence[str], path: str | None) -> Inside | None:
     """The program of llama.cpp that a command starts, if ggml is linked into it; else None.
 
     path: where programs are looked for, as PATH.
@@ -27,26 +59,50 @@ def with_ggml_inside(command: Sequence[str], path: str | None) -> str | None:
     words = (word for text in command for word in text.split())
     program = next((word for word in words if is_llama_cpp(word)), None)
     file = shutil.which(program, path=path) if program is not None else None
-    return file if file is not None and _has_ggml_inside(file) else None
+    return _inside(file) if file is not None else None
 
 
-def _has_ggml_inside(file: str) -> bool:
+def lost(told: Mapping[str, Any]) -> Iterator[Lost]:
+    """What a recording lacks of which only ggml's tables were seen."""
+    if told.get("llama_seen_by") == "tables":
+        yield Lost("host activity", _ONLY_TABLES)
+
+
+def _inside(file: str) -> Inside | None:
     try:
         with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if data[:4] != b"\x7fELF" or any(
                 name.startswith((b"libggml", b"libllama")) for name in _needed(data)
             ):
-                return False
-            return data.find(_TRACE_OF_GGML) >= 0
+                return None
+            return Inside(file, _shows_tables(data)) if data.find(_TRACE_OF_GGML) >= 0 else None
     except (OSError, ValueError, error):
+        return None
+
+
+def _shows_tables(data: mmap.mmap) -> bool:
+    """Whether the program loads libraries, and its symbols have the names that are needed."""
+    if all(segment[0] != _LOADER for segment in _segments(data)):
         return False
+    header = _HEADER.unpack_from(data)
+    sections = [
+        _SECTION.unpack_from(data, header[6] + number * _SECTION.size) for number in range(header[12])
+    ]
+    for section in sections:
+        if section[1] == _SYMBOLS and section[6] < len(sections):
+            begin, size = sections[section[6]][4:6]
+            return all(data.find(b"\0" + name + b"\0", begin, begin + size) >= 0 for name in _FOUND_BY)
+    return False
+
+
+def _segments(data: mmap.mmap) -> list[tuple[int, ...]]:
+    header = _HEADER.unpack_from(data)
+    return [_SEGMENT.unpack_from(data, header[5] + number * _SEGMENT.size) for number in range(header[10])]
 
 
 def _needed(data: mmap.mmap) -> Iterator[bytes]:
     """The names of the libraries that an ELF file of 64 bits is linked against."""
-    header = _HEADER.unpack_from(data)
-    at, count = header[5], header[10]
-    segments = [_SEGMENT.unpack_from(data, at + number * _SEGMENT.size) for number in range(count)]
+    segments = _segments(data)
     entries = [
         _ENTRY.unpack_from(data, segment[2] + number * _ENTRY.size)
         for segment in segments

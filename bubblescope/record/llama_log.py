@@ -1,6 +1,6 @@
-"""What llama.cpp's own log tells, for a program that has ggml linked into it.
+"""What llama.cpp's own log tells, for a program that has ggml linked into it and no symbols.
 
-Nothing that is loaded beside such a program sees its functions. Its log still names the layers' devices, the
+Nothing that is loaded beside such a program finds its functions. Its log still names the layers' devices, the
 parts of the graph, and whether it pipelines; no times, nothing of graphs that are reused. Only programs that
 take llama.cpp's common options write it where they are told.
 """

@@ -17,8 +17,8 @@ from bubblescope.record.linkage import with_ggml_inside
 
 VARIABLE = "LD_PRELOAD"
 _NOTHING_SEEN = (
-    "{program} has llama.cpp linked into it, where nothing can be seen of it: record one that was built with "
-    "shared libraries (BUILD_SHARED_LIBS=ON)"
+    "{program} has llama.cpp linked into it without its symbols, where nothing can be seen of it: record one "
+    "that was built with shared libraries (BUILD_SHARED_LIBS=ON), or not stripped"
 )
 #: What the loader takes as the end of a path.
 _SEPARATORS = " :"
@@ -44,10 +44,10 @@ def preload(command: Sequence[str], before: Mapping[str, str]) -> Preload:
     if engine_of(command) != "llama.cpp":
         return Preload()
     inside = with_ggml_inside(command, before.get("PATH"))
-    if inside is not None:
-        logs = Path(inside).name in llama_log.PROGRAMS
+    if inside is not None and not inside.shows_tables:
+        logs = Path(inside.file).name in llama_log.PROGRAMS
         return Preload(
-            why_not=(llama_log.LIMITS if logs else _NOTHING_SEEN).format(program=inside), logs=logs
+            why_not=(llama_log.LIMITS if logs else _NOTHING_SEEN).format(program=inside.file), logs=logs
         )
     try:
         library = str(build(LIBRARIES["ggml"], before))

@@ -63,6 +63,43 @@ def test_a_program_with_ggml_inside_is_told_to_be_beyond_reach(
         assert found.why_not.startswith(f"{server} has llama.cpp linked into it, so only its log can be read")
 
 
+#: Functions and data by whose names ggml's tables are found.
+_NAMED = (
+    'const char *file = "ggml-backend.cpp"; int _ZGVZL7get_regvE3reg;\n'
+    "void llama_decode(void) {} void ggml_graph_get_tensor(void) {} void ggml_backend_dev_count(void) {}\n"
+    "void ggml_backend_dev_get(void) {} void ggml_backend_tensor_set_2d(void) {}\n"
+)
+
+
+def named(folder: Path, text: str, *options: str) -> Path:
+    more = folder / "named.c"
+    more.write_text(text)
+    return program(folder, "llama-server", "", str(more), *options)
+
+
+def test_a_program_with_ggml_inside_and_its_symbols_loads_the_library(tmp_path: Path) -> None:
+    found = preload([str(named(tmp_path, _NAMED))], variables())
+    assert VARIABLE in found.environment
+    assert (found.why_not, found.logs) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (_NAMED, ("-s",)),
+        (_NAMED, ("-static",)),
+        (_NAMED.replace("_ZGVZL7get_regvE3reg", "other"), ()),
+        (_NAMED.replace("set_2d", "other"), ()),
+    ],
+    ids=["stripped", "without a loader", "without its registry", "older"],
+)
+def test_where_the_tables_are_not_found_only_the_log_is_read(
+    tmp_path: Path, text: str, options: tuple[str, ...]
+) -> None:
+    found = preload([str(named(tmp_path, text, *options))], variables())
+    assert (found.environment, found.logs) == ({}, True)
+
+
 def test_of_a_program_without_a_log_nothing_can_be_seen(tmp_path: Path) -> None:
     bench = program(tmp_path, "llama-bench", "ggml/src/ggml-backend.cpp")
     found = preload([str(bench)], variables())

@@ -1,5 +1,6 @@
 #include "ggml/api.h"
 #include "ggml/symbols.h"
+#include "ggml/symtab.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -7,9 +8,15 @@
 
 static struct ggml_api api;
 
+/* What is linked into the program goes before a library that some other one needs. */
+static void *find(const char *name) {
+    void *inside = symtab_find(name);
+    return inside != NULL ? inside : symbol_find(name);
+}
+
 static void find_all(void) {
 /* The address of data and of a function are the same thing where dlsym exists. */
-#define FIND(name) (*(void **)(void *)&api.name = symbol_find(#name))
+#define FIND(name) (*(void **)(void *)&api.name = find(#name))
     FIND(ggml_get_name);
     FIND(ggml_get_data);
     FIND(ggml_nbytes);
@@ -27,6 +34,8 @@ static void find_all(void) {
     FIND(ggml_backend_dev_backend_reg);
     FIND(ggml_backend_reg_name);
     FIND(ggml_backend_get_device);
+    FIND(ggml_backend_dev_buffer_type);
+    FIND(ggml_backend_dev_host_buffer_type);
     FIND(ggml_backend_buft_get_device);
     FIND(ggml_backend_buffer_is_host);
     FIND(ggml_backend_sched_get_tensor_backend);
@@ -52,14 +61,18 @@ const struct ggml_api *ggml_api(void) {
     return &api;
 }
 
-bool api_sees_graphs(void) {
+bool api_sees_splits(void) {
     const struct ggml_api *a = ggml_api();
     return a->ggml_get_name && a->ggml_get_data && a->ggml_nbytes && a->ggml_nelements &&
            a->ggml_graph_n_nodes && a->ggml_graph_node && a->ggml_graph_get_tensor &&
            a->ggml_backend_dev_name && a->ggml_backend_dev_type && a->ggml_backend_get_device &&
-           a->ggml_backend_buft_get_device && a->ggml_backend_buffer_is_host &&
-           a->ggml_backend_sched_get_tensor_backend && a->ggml_backend_sched_get_n_splits &&
-           a->ggml_backend_sched_get_n_copies;
+           a->ggml_backend_buft_get_device && a->ggml_backend_buffer_is_host;
+}
+
+bool api_sees_graphs(void) {
+    const struct ggml_api *a = ggml_api();
+    return api_sees_splits() && a->ggml_backend_sched_get_tensor_backend &&
+           a->ggml_backend_sched_get_n_splits && a->ggml_backend_sched_get_n_copies;
 }
 
 int layer_of(ggml_object tensor) {

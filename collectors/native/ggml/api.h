@@ -27,6 +27,8 @@ struct ggml_api {
     ggml_object (*ggml_backend_dev_backend_reg)(ggml_object device);
     const char *(*ggml_backend_reg_name)(ggml_object registry);
     ggml_object (*ggml_backend_get_device)(ggml_object backend);
+    ggml_object (*ggml_backend_dev_buffer_type)(ggml_object device);
+    ggml_object (*ggml_backend_dev_host_buffer_type)(ggml_object device);
     ggml_object (*ggml_backend_buft_get_device)(ggml_object buffer_type);
     bool (*ggml_backend_buffer_is_host)(ggml_object buffer);
     ggml_object (*ggml_backend_sched_get_tensor_backend)(ggml_object scheduler, ggml_object tensor);
@@ -48,8 +50,9 @@ struct ggml_api {
 /* The functions, found when it is first called; what this version does not have is NULL. */
 const struct ggml_api *ggml_api(void);
 
-/* Whether there is all that a scheduler's graph is looked at with. */
+/* Whether there is all that a scheduler's graph is looked at with, and that its parts are. */
 bool api_sees_graphs(void);
+bool api_sees_splits(void);
 
 /* The layer that a tensor belongs to by its name, "ffn_out-12"; -1 if it tells none. */
 int layer_of(ggml_object tensor);

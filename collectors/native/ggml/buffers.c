@@ -1,4 +1,5 @@
 #include "ggml/forward.h"
+#include "ggml/inside.h"
 #include "ggml/tables.h"
 #include "ggml/ubatch.h"
 
@@ -50,6 +51,8 @@ static void our_set(ggml_object buffer, ggml_object tensor, const void *data, si
     type->set(buffer, tensor, data, offset, size);
     if (!this_ubatch()->computing || !is_stage(type->device))
         return;
+    if (ggml_is_inside())
+        inside_input(tensor);
     if (copied_to == type->device)
         message_span(copied_to, copied_from, SPOOL_RECV, begin_ns, size);
     else
@@ -96,15 +99,16 @@ static bool our_copy(ggml_object buffer, ggml_object from, ggml_object to) {
  * clear, reset. The first two are compared by their addresses, so they are left alone. */
 void tables_of_buffer(ggml_object buffer, ggml_object handle) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    if (buffer == NULL || handle == NULL || !api_sees_graphs())
+    if (buffer == NULL || handle == NULL || !api_sees_splits())
         return;
     void **table = buffer;
     int slots = 0;
     while (slots < MOST_SLOTS && table[slots] != handle)
         slots++;
     struct device *device = device_of(ggml_api()->ggml_backend_buft_get_device(handle));
-    /* Without functions it is one that llama.cpp only asks about, and not memory. */
-    if ((slots != 9 && slots != 11) || table[SET] == NULL || device == NULL || device->is_host)
+    /* Without functions it is one that llama.cpp only asks about, and not memory. One with ours was made
+     * within another's making. */
+    if ((slots != 9 && slots != 11) || table[SET] == NULL || table[SET] == ADDRESS(our_set) || device == NULL || device->is_host)
         return;
     int copy = slots == 11 ? 8 : 6;
     pthread_mutex_lock(&lock);

@@ -86,84 +86,137 @@ static struct device *device_of_node(ggml_object scheduler, ggml_object node) {
                         : NULL;
 }
 
-/* Per layer the device that most of its tensors are on; the CPU only where no other has any, since
- * without KV offload it computes a part of each. Returns how many layers there are. */
-static int layers_of(ggml_object scheduler, ggml_object graph, struct device **holders) {
-    uint16_t(*votes)[MOST_DEVICES] = calloc(MOST_LAYERS, sizeof *votes);
-    int layers = 0, nodes = ggml_api()->ggml_graph_n_nodes(graph);
-    for (int i = 0; votes != NULL && i < nodes; i++) {
-        ggml_object node = ggml_api()->ggml_graph_node(graph, i);
-        int layer = layer_of(node);
-        struct device *device = layer >= 0 && layer < MOST_LAYERS ? device_of_node(scheduler, node) : NULL;
-        if (device == NULL)
-            continue;
-        votes[layer][device - devices]++;
-        layers = layer >= layers ? layer + 1 : layers;
-    }
-    for (int layer = 0; layer < layers; layer++) {
-        struct device *best = NULL;
-        for (int i = 0; i < device_count; i++)
-            if (votes[layer][i] > 0 &&
-                (best == NULL || best->is_host ||
-                 (!devices[i].is_host && votes[layer][i] > votes[layer][best - devices])))
-                best = &devices[i];
-        holders[layer] = best;
-    }
-    free(votes);
-    return layers;
+/* votes: how many tensors of a layer a device has. holders: per layer the device that most of its tensors are
+ * on; the CPU only where no other has any, since without KV offload it computes a part of each. */
+struct layers {
+    int count;
+    uint16_t votes[MOST_LAYERS][MOST_DEVICES];
+    struct device *holders[MOST_LAYERS];
+};
+
+static void count_vote(struct layers *layers, ggml_object node, const struct device *device) {
+    int layer = layer_of(node);
+    if (layer < 0 || layer >= MOST_LAYERS || device == NULL)
+        return;
+    layers->votes[layer][device - devices]++;
+    layers->count = layer >= layers->count ? layer + 1 : layers->count;
 }
 
-static void tell_layers(ggml_object scheduler, ggml_object graph, struct device **holders, int layers) {
-    struct json list = json_begin('[');
-    for (int layer = 0; layer < layers; layer++)
-        json_add_text(&list, holders[layer] != NULL ? holders[layer]->name : "");
-    spool_fact("llama_layer_devices", json_end(&list));
-    ggml_object output = ggml_api()->ggml_graph_get_tensor(graph, "result_output");
-    struct {
-        const char *name;
-        ggml_object node;
-    } ends[] = {{"llama_output_device", output},
-                {"llama_embedding_device", ggml_api()->ggml_graph_node(graph, 0)}};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct device *device = device_of_node(scheduler, ends[i].node);
-        if (device != NULL) {
-            struct json text = json_begin(0);
-            json_add_text(&text, device->name);
-            spool_fact(ends[i].name, json_end(&text));
-        }
+static void find_holders(struct layers *layers) {
+    for (int layer = 0; layer < layers->count; layer++) {
+        const uint16_t *votes = layers->votes[layer];
+        struct device *best = NULL;
+        for (int i = 0; i < device_count; i++)
+            if (votes[i] > 0 && (best == NULL || best->is_host ||
+                                 (!devices[i].is_host && votes[i] > votes[best - devices])))
+                best = &devices[i];
+        layers->holders[layer] = best;
     }
+}
+
+static void declare_holders(const struct layers *layers) {
+    for (int layer = 0; layer < layers->count; layer++) {
+        struct device *holder = layers->holders[layer];
+        if (holder == NULL || holder->is_host || holder->number != NO_STAGE)
+            continue;
+        holder->layer_begin = layer;
+        for (int other = layer; other < layers->count; other++)
+            if (layers->holders[other] == holder)
+                holder->layer_end = other + 1;
+        declare(holder);
+    }
+}
+
+static void tell_layers(const struct layers *layers) {
+    struct json list = json_begin('[');
+    for (int layer = 0; layer < layers->count; layer++)
+        json_add_text(&list, layers->holders[layer] != NULL ? layers->holders[layer]->name : "");
+    spool_fact("llama_layer_devices", json_end(&list));
+}
+
+static void tell_device(const char *fact, const struct device *device) {
+    if (device == NULL)
+        return;
+    struct json text = json_begin(0);
+    json_add_text(&text, device->name);
+    spool_fact(fact, json_end(&text));
+}
+
+static const struct device *of_output;
+
+const struct device *output_device(void) {
+    return of_output;
+}
+
+static void stages_are(struct layers *layers, const struct device *embedding, const struct device *output) {
+    of_output = output;
+    find_holders(layers);
+    declare_holders(layers);
+    tell_layers(layers);
+    tell_device("llama_output_device", output);
+    tell_device("llama_embedding_device", embedding);
+    tell_devices();
 }
 
 void stages_from_graph(ggml_object scheduler, ggml_object graph) {
     static bool found;
-    if (__atomic_load_n(&found, __ATOMIC_ACQUIRE))
-        return;
-    struct device **holders = calloc(MOST_LAYERS, sizeof *holders);
-    int layers = holders != NULL ? layers_of(scheduler, graph, holders) : 0;
-    for (int layer = 0; layer < layers; layer++) {
-        struct device *holder = holders[layer];
-        if (holder == NULL || holder->is_host || holder->number != NO_STAGE)
-            continue;
-        holder->layer_begin = layer;
-        for (int other = layer; other < layers; other++)
-            if (holders[other] == holder)
-                holder->layer_end = other + 1;
-        declare(holder);
+    struct layers *layers =
+        !__atomic_load_n(&found, __ATOMIC_ACQUIRE) ? calloc(1, sizeof *layers) : NULL;
+    int nodes = layers != NULL ? ggml_api()->ggml_graph_n_nodes(graph) : 0;
+    for (int i = 0; i < nodes; i++) {
+        ggml_object node = ggml_api()->ggml_graph_node(graph, i);
+        count_vote(layers, node, layer_of(node) >= 0 ? device_of_node(scheduler, node) : NULL);
     }
-    if (layers > 0) {
-        tell_layers(scheduler, graph, holders, layers);
-        tell_devices();
+    if (layers != NULL && layers->count > 0) {
+        ggml_object output = ggml_api()->ggml_graph_get_tensor(graph, "result_output");
+        stages_are(layers, device_of_node(scheduler, ggml_api()->ggml_graph_node(graph, 0)),
+                   device_of_node(scheduler, output));
         __atomic_store_n(&found, true, __ATOMIC_RELEASE);
     }
-    free(holders);
+    free(layers);
+}
+
+/* Of the graph that this thread has split last. */
+static _Thread_local struct {
+    struct layers *layers;
+    int parts;
+    const struct device *embedding, *output;
+} split;
+
+void split_begins(void) {
+    if (split.layers != NULL)
+        memset(split.layers, 0, sizeof *split.layers);
+    split.parts = 0;
+    split.embedding = split.output = NULL;
+}
+
+void split_has(struct device *device, ggml_object part) {
+    int nodes = ggml_api()->ggml_graph_n_nodes(part);
+    if (split.layers == NULL)
+        split.layers = calloc(1, sizeof *split.layers);
+    for (int i = 0; split.layers != NULL && i < nodes; i++)
+        count_vote(split.layers, ggml_api()->ggml_graph_node(part, i), device);
+    if (split.parts++ == 0)
+        split.embedding = device;
+    if (ggml_api()->ggml_graph_get_tensor(part, "result_output") != NULL)
+        split.output = device;
+}
+
+int stages_from_split(void) {
+    if (split.layers == NULL || split.layers->count == 0)
+        return 0;
+    stages_are(split.layers, split.embedding, split.output);
+    free(split.layers);
+    split.layers = NULL;
+    return split.parts;
 }
 
 void tell_devices(void) {
     static const char *const names[] = {"host", "events", "cuda events"};
     struct json times = json_begin('{'), descriptions = json_begin('{');
     for (int i = 0; i < device_count; i++) {
-        if (devices[i].is_host)
-            continue;
+        if (devices[i].is_host || devices[i].real.compute == NULL)
+            continue; /* no backend of it is used */
         json_add_key(&times, devices[i].name);
         json_add_text(&times, devices[i].sends_only ? "client" : names[devices[i].times]);
         if (ggml_api()->ggml_backend_dev_description != NULL) {

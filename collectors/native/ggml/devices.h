@@ -22,6 +22,9 @@ struct device_functions {
     void (*record)(ggml_object backend, ggml_object event);
     ggml_object (*event_new)(ggml_object device);
     void (*event_synchronize)(ggml_object device, ggml_object event);
+    ggml_object (*init)(ggml_object device, const char *parameters);
+    bool (*supports)(ggml_object device, ggml_object node);
+    void (*optimize)(ggml_object backend, ggml_object split, void *parameters);
 };
 
 struct mark_queue;
@@ -59,6 +62,15 @@ struct device *last_device(void);
 /* Finds out which device holds which layer of a graph that was allocated, and declares as stages those
  * that do. Once: what a first model is split into counts. */
 void stages_from_graph(ggml_object scheduler, ggml_object graph);
+
+/* The same where the scheduler cannot be asked, from the parts that it splits a graph into, in their order:
+ * a graph is split; this is a part of it, for a device; what it was split into counts. */
+void split_begins(void);
+void split_has(struct device *device, ggml_object part);
+int stages_from_split(void);
+
+/* The device that computes the logits; NULL if that is not known. */
+const struct device *output_device(void);
 
 /* Tells facts about all devices known. */
 void tell_devices(void);

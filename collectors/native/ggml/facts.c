@@ -171,11 +171,9 @@ static bool has_events(const struct device *device) {
 }
 
 /* The conditions of a pipeline that do not hold, as far as it shows. */
-static void tell_lacks(ggml_object scheduler, ggml_object graph) {
+static void tell_lacks(void) {
     struct json list = json_begin('[');
-    ggml_object node = ggml_api()->ggml_graph_get_tensor(graph, "result_output");
-    const struct device *output =
-        node != NULL ? device_of_backend(ggml_api()->ggml_backend_sched_get_tensor_backend(scheduler, node)) : NULL;
+    const struct device *output = output_device();
     bool all_have_events = true;
     for (int i = 0; device_at(i) != NULL; i++)
         all_have_events = all_have_events && has_events(device_at(i));
@@ -194,19 +192,47 @@ static void tell_lacks(ggml_object scheduler, ggml_object graph) {
     spool_fact("llama_pipelining_lacks", json_end(&list));
 }
 
-void tell_scheduler(ggml_object scheduler, ggml_object graph) {
+void tell_run(const char *seen_by) {
+    tell_version();
+    tell_flags();
+    tell_text("llama_seen_by", seen_by);
+}
+
+static void tell_size(const char *fact, const char *option) {
+    char *end;
+    long size = strtol(flag(option), &end, 10);
+    if (size > 0 && *end == 0)
+        tell_number(fact, size);
+}
+
+void tell_sizes(void) {
+    tell_size("chunk_tokens", "ub");
+    tell_size("batch_tokens", "b");
+}
+
+void tell_splits(int splits) {
+    tell_number("llama_splits", splits);
+}
+
+void tell_copies(int copies) {
+    tell_number("llama_copies", copies);
+}
+
+void tell_pipelining(bool pipelines) {
+    spool_fact("llama_pipelining", pipelines ? "true" : "false");
+    if (pipelines)
+        spool_fact("llama_pipelining_lacks", "[]");
+    else
+        tell_lacks();
+}
+
+void tell_scheduler(ggml_object scheduler) {
     static bool told;
     if (device_at(0) == NULL || __atomic_exchange_n(&told, true, __ATOMIC_ACQ_REL))
         return;
     int copies = ggml_api()->ggml_backend_sched_get_n_copies(scheduler);
-    tell_version();
-    tell_flags();
-    tell_text("llama_seen_by", "symbols and tables");
-    tell_number("llama_splits", ggml_api()->ggml_backend_sched_get_n_splits(scheduler));
-    tell_number("llama_copies", copies);
-    spool_fact("llama_pipelining", copies > 1 ? "true" : "false");
-    if (copies <= 1)
-        tell_lacks(scheduler, graph);
-    else
-        spool_fact("llama_pipelining_lacks", "[]");
+    tell_run("symbols and tables");
+    tell_splits(ggml_api()->ggml_backend_sched_get_n_splits(scheduler));
+    tell_copies(copies);
+    tell_pipelining(copies > 1);
 }

@@ -4,6 +4,8 @@
 
 #include "ggml/api.h"
 
+#include <stdbool.h>
+
 /* Reads the command line, before the program does, which may change it. */
 void read_flags(void);
 
@@ -11,6 +13,13 @@ void read_flags(void);
 void tell_context(ggml_object context);
 
 /* Tells how a scheduler has split a graph of several tokens, and whether it pipelines; once. */
-void tell_scheduler(ggml_object scheduler, ggml_object graph);
+void tell_scheduler(ggml_object scheduler);
+
+/* The same piece by piece, and of a context what the command line says, where neither can be asked. */
+void tell_run(const char *seen_by);
+void tell_sizes(void);
+void tell_splits(int splits);
+void tell_copies(int copies);
+void tell_pipelining(bool pipelines);
 
 #endif

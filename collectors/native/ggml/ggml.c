@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "ggml/facts.h"
 #include "ggml/forward.h"
+#include "ggml/inside.h"
 #include "ggml/last_words.h"
 #include "ggml/stand_in.h"
 #include "ggml/tables.h"
@@ -26,6 +27,7 @@ __attribute__((constructor)) static void start(void) {
         return;
     read_flags();
     last_words_keep();
+    inside_begin();
 }
 
 /* Passed on as it is. A struct by value lies on the stack, and the callee reads only what is its own. */
@@ -131,27 +133,13 @@ OURS void ggml_backend_sched_synchronize(ggml_object scheduler) {
     inputs_since = spool_now();
 }
 
-static void preparation_spans(int64_t since, int64_t until, int64_t filled_since, int64_t now_ns) {
-    struct spool_span span;
-    if (since > 0 && until > since && span_of(&span, NULL, SPOOL_SCHEDULE)) {
-        span.begin_ns = since;
-        span.end_ns = until;
-        spool_put_span(&span);
-    }
-    if (filled_since > 0 && span_of(&span, NULL, SPOOL_EMBED)) {
-        span.begin_ns = filled_since;
-        span.end_ns = now_ns;
-        spool_put_span(&span);
-    }
-}
-
 OURS int ggml_backend_sched_graph_compute_async(ggml_object scheduler, ggml_object graph);
 OURS int ggml_backend_sched_graph_compute_async(ggml_object scheduler, ggml_object graph) {
     REAL(ggml_backend_sched_graph_compute_async);
     int64_t now_ns = spool_now();
     if (!records || !api_sees_graphs() || !ubatch_begin(scheduler, graph, this_step))
         return real(scheduler, graph);
-    tell_scheduler(scheduler, graph);
+    tell_scheduler(scheduler);
     preparation_spans(graph_since, graph_until, inputs_since, now_ns);
     graph_since = graph_until = inputs_since = 0;
     int status = real(scheduler, graph);

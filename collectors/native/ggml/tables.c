@@ -1,5 +1,6 @@
 #include "ggml/tables.h"
 #include "ggml/forward.h"
+#include "ggml/inside.h"
 #include "ggml/launches.h"
 #include "ggml/marks.h"
 #include "ggml/rpc_server.h"
@@ -94,6 +95,8 @@ static int our_compute(ggml_object backend, ggml_object graph) {
     struct device *device = device_of_backend(backend);
     if (is_rpc_server())
         return compute_for_client(device, backend, graph);
+    if (this_ubatch()->computing && ggml_is_inside())
+        inside_computes();
     if (!this_ubatch()->computing || !(device->is_host || is_stage(device)))
         return device->real.compute(backend, graph);
     return device->is_host ? compute_on_host(device, backend, graph) : compute_on_stage(device, backend, graph);
@@ -169,6 +172,20 @@ static void our_event_synchronize(ggml_object handle, ggml_object event) {
     sync_end(device, begin_ns);
 }
 
+/* The scheduler's events; ours are recorded past the table. */
+static void our_record(ggml_object backend, ggml_object event) {
+    device_of_backend(backend)->real.record(backend, event);
+    inside_event();
+}
+
+/* Called for each part of a graph that was split, before it is allocated. */
+static void our_optimize(ggml_object backend, ggml_object part, void *parameters) {
+    struct device *device = device_of_backend(backend);
+    if (device->real.optimize != NULL)
+        device->real.optimize(backend, part, parameters);
+    inside_part(device, part);
+}
+
 /* ---- putting them in place ---- */
 
 /* Slots of a backend's table: name, free, set, get, (set and get in two dimensions), copy, synchronize,
@@ -194,9 +211,18 @@ static void replace_of_device(struct device *device) {
     table_replace(&table[EVENT_SYNCHRONIZE], &device->real.event_synchronize, ADDRESS(our_event_synchronize));
 }
 
+/* What tells of a scheduler where it cannot be asked. */
+static void replace_for_inside(struct device_functions *real, void **record, void **optimize) {
+    table_replace(record, &real->record, ADDRESS(our_record));
+    if (optimize == NULL || *optimize == ADDRESS(our_optimize))
+        return;
+    memcpy(&real->optimize, optimize, sizeof *optimize);
+    *optimize = ADDRESS(our_optimize); /* also where it was empty, which does no more than before */
+}
+
 void tables_of_backend(ggml_object backend) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct device *device = backend != NULL && api_sees_graphs() ? device_of_backend(backend) : NULL;
+    struct device *device = backend != NULL && api_sees_splits() ? device_of_backend(backend) : NULL;
     if (device == NULL)
         return;
     void **table = (void **)backend + GUID;
@@ -213,7 +239,10 @@ void tables_of_backend(ggml_object backend) {
     table_replace(&table[copy], &real->copy, ADDRESS(our_copy));
     table_replace(&table[synchronize], &real->synchronize, ADDRESS(our_synchronize));
     table_replace(&table[compute], &real->compute, ADDRESS(our_compute));
-    memcpy(&real->record, &table[record], sizeof *table);
+    if (ggml_is_inside())
+        replace_for_inside(real, &table[record], slots > 13 ? &table[slots - 1] : NULL);
+    else
+        memcpy(&real->record, &table[record], sizeof *table);
     if (!device->is_host)
         replace_of_device(device);
     pthread_mutex_unlock(&lock);

@@ -20,26 +20,49 @@ static bool is_in_host_memory(ggml_object tensor) {
     return buffer != NULL && ggml_api()->ggml_backend_buffer_is_host(buffer);
 }
 
-/* Tokens that are in the KV cache before those of the ubatch: of each run of positions its first, and of
- * several sequences the mean, weighted by tokens. */
+/* Where tokens are in their sequences. runs: of positions that follow each other, each taken for a sequence;
+ * single: those of one token. before: tokens in the KV cache before them, of several runs the mean, weighted
+ * by tokens. */
+struct positions {
+    int64_t runs, single;
+    int32_t before;
+};
+
+static struct positions positions_of(const int32_t *positions, int64_t tokens) {
+    struct positions found = {0, 0, 0};
+    int64_t sum = 0, begin = 0;
+    for (int64_t i = 0; i < tokens; i++) {
+        if (i == 0 || positions[i] != positions[i - 1] + 1) {
+            begin = i;
+            found.runs++;
+            found.single++;
+        } else if (i == begin + 1) {
+            found.single--;
+        }
+        sum += positions[begin];
+    }
+    found.before = (int32_t)(sum / tokens);
+    return found;
+}
+
 static int32_t prefix_of(ggml_object graph, int64_t tokens) {
     ggml_object tensor = ggml_api()->ggml_graph_get_tensor(graph, "inp_pos");
     if (tensor == NULL || !is_in_host_memory(tensor) || ggml_api()->ggml_nelements(tensor) < tokens)
         return SPOOL_UNKNOWN;
     const int32_t *positions = ggml_api()->ggml_get_data(tensor);
-    int64_t sum = 0, first = 0;
-    for (int64_t i = 0; positions != NULL && i < tokens; i++) {
-        if (i == 0 || positions[i] != positions[i - 1] + 1)
-            first = positions[i];
-        sum += first;
-    }
-    return positions != NULL ? (int32_t)(sum / tokens) : SPOOL_UNKNOWN;
+    return positions != NULL ? positions_of(positions, tokens).before : SPOOL_UNKNOWN;
 }
 
 static enum spool_phase phase_of(int64_t tokens, int64_t outputs) {
     if (tokens == 1 || outputs == tokens)
         return SPOOL_DECODE;
     return outputs <= 1 ? SPOOL_PREFILL : SPOOL_MIXED;
+}
+
+static void begin(int64_t step, int64_t tokens, int32_t prefix, enum spool_phase phase) {
+    current = (struct ubatch){
+        .microbatch = __atomic_fetch_add(&microbatches, 1, __ATOMIC_RELAXED), .step = step,
+        .tokens = (int32_t)tokens, .prefix = prefix, .phase = (uint8_t)phase, .computing = true};
 }
 
 bool ubatch_begin(ggml_object scheduler, ggml_object graph, int64_t step) {
@@ -53,14 +76,23 @@ bool ubatch_begin(ggml_object scheduler, ggml_object graph, int64_t step) {
     int64_t outputs = elements(graph, "out_ids");
     if (outputs < 0)
         outputs = elements(graph, "inp_out_ids");
-    current.microbatch = __atomic_fetch_add(&microbatches, 1, __ATOMIC_RELAXED);
-    current.step = step;
-    current.tokens = (int32_t)tokens;
-    current.prefix = prefix_of(graph, tokens);
-    current.phase = phase_of(tokens, outputs < 0 ? tokens : outputs);
-    current.computing = true;
-    current.last = NULL;
+    begin(step, tokens, prefix_of(graph, tokens), phase_of(tokens, outputs < 0 ? tokens : outputs));
     return true;
+}
+
+void ubatch_of_tokens(int64_t tokens) {
+    if (tokens <= 0 || tokens > INT32_MAX)
+        return;
+    begin(SPOOL_UNKNOWN, tokens, SPOOL_UNKNOWN, tokens == 1 ? SPOOL_DECODE : SPOOL_PHASE_UNKNOWN);
+}
+
+/* What has an output does not show: a run of one token is taken for one that is generated. */
+void ubatch_at_positions(const int32_t *positions, size_t count) {
+    if (!current.computing || (int64_t)count < current.tokens)
+        return;
+    struct positions found = positions_of(positions, current.tokens);
+    current.prefix = found.before;
+    current.phase = found.single == found.runs ? SPOOL_DECODE : found.single == 0 ? SPOOL_PREFILL : SPOOL_MIXED;
 }
 
 void ubatch_end(void) {
@@ -87,4 +119,18 @@ void host_span(const struct device *device, enum spool_kind kind, int64_t begin_
     span.end_ns = spool_now();
     span.bytes = bytes;
     spool_put_span(&span);
+}
+
+void preparation_spans(int64_t made_since, int64_t made_until, int64_t filled_since, int64_t filled_until) {
+    struct spool_span span;
+    if (made_since > 0 && made_until > made_since && span_of(&span, NULL, SPOOL_SCHEDULE)) {
+        span.begin_ns = made_since;
+        span.end_ns = made_until;
+        spool_put_span(&span);
+    }
+    if (filled_since > 0 && span_of(&span, NULL, SPOOL_EMBED)) {
+        span.begin_ns = filled_since;
+        span.end_ns = filled_until;
+        spool_put_span(&span);
+    }
 }

@@ -21,11 +21,20 @@ struct ubatch *this_ubatch(void);
 bool ubatch_begin(ggml_object scheduler, ggml_object graph, int64_t step);
 void ubatch_end(void);
 
+/* Begins the ubatch whose token ids are filled in now, and tells where in their sequences they are. For a
+ * program that ggml is linked into, where nothing else shows. */
+void ubatch_of_tokens(int64_t tokens);
+void ubatch_at_positions(const int32_t *positions, size_t count);
+
 /* A span of a device's stage, of the first one where `device` is none, with all that is known of the ubatch;
  * false if there is no stage yet. */
 bool span_of(struct spool_span *span, const struct device *device, enum spool_kind kind);
 
 /* Writes a span of the host that ends now. */
 void host_span(const struct device *device, enum spool_kind kind, int64_t begin_ns, int64_t bytes);
+
+/* Writes that the graph of the ubatch was made, and that its inputs were filled in; neither where it is not
+ * known when that began (0). */
+void preparation_spans(int64_t made_since, int64_t made_until, int64_t filled_since, int64_t filled_until);
 
 #endif
