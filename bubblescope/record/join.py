@@ -9,9 +9,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bubblescope.errors import NotATraceError
 from bubblescope.record.assemble import CLOCK_FACT, is_bare
 from bubblescope.record.clocks import align
-from bubblescope.trace.frames import COUNTERS, REQUESTS, SLICES, SPANS, TRACKS, Schema, checked
+from bubblescope.trace.frames import (
+    COUNTERS,
+    REQUESTS,
+    SLICES,
+    SPANS,
+    TIME_LIMIT,
+    TRACKS,
+    Schema,
+    SchemaError,
+    checked,
+)
 from bubblescope.trace.model import Clock, Device, Lost, Run, Trace
 
 #: What the recordings of one run agree on; where they do not, nothing is said.
@@ -23,7 +34,7 @@ def join(traces: Sequence[Trace]) -> Trace:
     """One trace on the clock of the first that holds events.
 
     Where the clocks of several hosts cannot be aligned, the hosts are placed by their wall clocks
-    and `Run.clock` says that they are not aligned.
+    and `Run.clock` says that they are not aligned. Raises NotATraceError where they are decades apart.
     """
     traces = sorted(traces, key=is_bare)
     names = [clock_id(trace) or str(number) for number, trace in enumerate(traces)]
@@ -90,7 +101,7 @@ def _worst(clocks: Sequence[Clock]) -> Clock:
 
 def _wall_offset_ns(trace: Trace) -> int:
     offset = _clock_fact(trace).get("wall_offset_ns")
-    return offset if type(offset) is int else 0
+    return offset if type(offset) is int and abs(offset) <= TIME_LIMIT else 0
 
 
 def _shifted(trace: Trace, offset_ns: int) -> Trace:
@@ -110,7 +121,10 @@ def _shifted(trace: Trace, offset_ns: int) -> Trace:
     window = trace.run.window_ns
     if window is not None:
         window = window[0] - offset_ns, window[1] - offset_ns
-    return replace(trace, run=replace(trace.run, window_ns=window), **tables)
+    try:
+        return replace(trace, run=replace(trace.run, window_ns=window), **tables)
+    except SchemaError as error:
+        raise NotATraceError(f"these recordings are not of one time ({error}); merge those of one run") from None
 
 
 def _devices(

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+from bubblescope.errors import NotATraceError
 from bubblescope.record.assemble import assemble
 from bubblescope.record.join import join
+from bubblescope.trace.frames import TIME_LIMIT
 from bubblescope.trace.model import Clock, Lost, Trace
 from tests.record.processes import declared, process, span
 
@@ -60,6 +64,30 @@ def test_where_alignment_is_refused_the_trace_says_so_and_the_wall_clock_places_
     assert not trace.run.clock.aligned and trace.run.clock.uncertainty_ns is None
     assert "only in one direction" in trace.run.clock.how
     assert trace.spans["begin_ns"].tolist() == [100, 750]
+
+
+@pytest.mark.parametrize("offset", [1 << 62, -(1 << 70), 10**400, 1.5, True, "soon", None])
+def test_a_wall_clock_that_makes_no_sense_places_nothing(offset: object) -> None:
+    first, second = (
+        stage_trace(0, [span("send", 100, 110)]),
+        stage_trace(1, [span("recv", 50, 60)], clock="b"),
+    )
+    first.run.facts["clock"]["wall_offset_ns"] = offset  # type: ignore[index]
+    second.run.facts["clock"]["wall_offset_ns"] = 7  # type: ignore[index]
+    assert join([first, second]).spans["begin_ns"].tolist() == [57, 100]
+
+
+def test_recordings_that_are_decades_apart_are_refused() -> None:
+    late = TIME_LIMIT - 5
+    first, second = (
+        stage_trace(0, [span("send", 100, 110)]),
+        stage_trace(1, [span("recv", 50, late)], clock="b"),
+    )
+    second.run.facts["clock"]["wall_offset_ns"] += 10  # type: ignore[index]
+    with pytest.raises(
+        NotATraceError, match=r"^these recordings are not of one time \(a time further than 73"
+    ):
+        join([first, second])
 
 
 def test_a_second_recording_on_the_same_host_adds_rows_and_no_device() -> None:
