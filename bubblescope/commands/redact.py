@@ -35,6 +35,7 @@ def redact(path: str, output: str | None, force: bool) -> int:
 
     refuse_to_overwrite(target, force)
 
+    from bubblescope.report.caveats import loss
     from bubblescope.report.progress import reading
     from bubblescope.trace.read import read_trace
     from bubblescope.trace.redact import redaction
@@ -52,7 +53,7 @@ def redact(path: str, output: str | None, force: bool) -> int:
         click.echo("  no secrets found in it")
     damaged = [lost for lost in trace.run.lost if lost.damage]
     if damaged:
-        click.echo(f"bubblescope: {damaged[0].what}: {damaged[0].why}; the rest is written", err=True)
+        click.echo(f"bubblescope: {loss(damaged[0])}; the rest is written", err=True)
     return DAMAGED if damaged else 0
 
 

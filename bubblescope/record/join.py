@@ -124,7 +124,9 @@ def _shifted(trace: Trace, offset_ns: int) -> Trace:
     try:
         return replace(trace, run=replace(trace.run, window_ns=window), **tables)
     except SchemaError as error:
-        raise NotATraceError(f"these recordings are not of one time ({error}); merge those of one run") from None
+        raise NotATraceError(
+            f"these recordings are not of one time ({error}); merge those of one run"
+        ) from None
 
 
 def _devices(

@@ -326,6 +326,15 @@ def test_the_command_says_what_was_damaged(foreign: Path, capsys: pytest.Capture
     assert "the rest is written" in capsys.readouterr().err
 
 
+def test_what_a_trace_says_of_its_damage_does_not_reach_the_terminal_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.json"
+    write_trace(Trace(Run(devices=(Device(),), lost=(Lost("\x1b[31m", "a\nb", damage=True),))), path)
+    assert main(["redact", str(path)]) == 4
+    assert capsys.readouterr().err == "bubblescope: damaged: \\x1b[31m: a\\nb; the rest is written\n"
+
+
 def test_the_command_refuses_what_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "page.json"
     path.write_text("<!DOCTYPE html>")
