@@ -50,15 +50,32 @@ def test_a_stage_killed_in_the_middle_leaves_a_trace_of_all_before(tmp_path: Pat
     assert nothing_is_left_running(tmp_path)
 
 
-@pytest.mark.parametrize(("partition", "options"), [("5,2", ()), ("4,4", ("--max-model-len", "999999"))])
-def test_a_server_that_cannot_start_ends_with_its_own_status_and_words(
-    tmp_path: Path, partition: str, options: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("partition", "options", "why"),
+    [
+        (
+            "5,2",
+            (),
+            "The engine refused the layer partition: it sums to 7 layers, and the model has 8. What to do: "
+            "numbers that sum to 8 in VLLM_PP_LAYER_PARTITION or SGLANG_PP_LAYER_PARTITION.",
+        ),
+        (
+            "4,4",
+            ("--max-model-len", "999999"),
+            "vLLM refused the context length: 999999 tokens are asked for, and the model's config allows "
+            "16384.",
+        ),
+    ],
+)
+def test_a_server_that_cannot_start_ends_with_its_own_status_and_words_and_it_is_said_why(
+    tmp_path: Path, partition: str, options: tuple[str, ...], why: str
 ) -> None:
     prepare(tmp_path)
     server = command(tmp_path, "--enforce-eager", *options)
     recording = record(tmp_path, ["--prompt-tokens", "100"], server, VLLM_PP_LAYER_PARTITION=partition)
     assert recording.status == 1
     assert nothing_was_recorded(recording)
+    assert recording.said()[-1].startswith(why)
     assert not any("Traceback" in line for line in recording.said())
     assert nothing_is_left_running(tmp_path)
 
