@@ -6,14 +6,17 @@ import gzip
 import shutil
 import sqlite3
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from bubblescope.errors import NotATraceError
+from bubblescope.analyzers.analysis import analyze
+from bubblescope.errors import BubblescopeError, NotATraceError
 from bubblescope.trace.nsys.database import Database
 from bubblescope.trace.read import read_trace
 from tests.trace.files import damaged, rows, said
-from tests.trace.nsys.exports import Export, thread
+from tests.trace.nsys.exports import SEND_RECV, Export, process, thread
+from tests.trace.nsys.mutations import mutate
 
 
 def small() -> Export:
@@ -174,3 +177,41 @@ def test_more_processes_than_any_job_has_are_refused(tmp_path: Path) -> None:
     path = export.write(tmp_path / "x.sqlite")
     with pytest.raises(NotATraceError, match=r"x\.sqlite shows 1100 processes; up to 1024 can be looked at"):
         read_trace(path)
+
+
+def whole() -> Export:
+    """Of two processes, with a row in every table that is read."""
+    export = Export()
+    for stage, pid in enumerate((100, 200)):
+        for step in range(6):
+            at = 1000 * step
+            told = f"forward stage={stage} rank={stage} step={step} microbatch={step} tokens=512 layers=0-9"
+            export.range(at, at + 600, told, pid).range(at + 7, at + 30, "ncclGroupEnd", pid)
+            export.range(at + 5, at + 7, "ncclRecv" if stage else "ncclSend", pid)
+            export.kernel(at + 100, at + 600, pid=pid, device=stage, called=(at + 10, 1))
+            export.kernel(at + 650, at + 850, SEND_RECV, pid=pid, device=stage, called=(at + 20, 1))
+        on_device = {"start": 5, "end": 9, "deviceId": 0, "streamId": 7, "globalPid": process(pid)}
+        export.add("CUPTI_ACTIVITY_KIND_MEMCPY", **on_device, correlationId=99, bytes=4, copyKind=1)
+        export.add("CUPTI_ACTIVITY_KIND_MEMSET", **on_device, correlationId=98, bytes=4)
+        export.add("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", **on_device, correlationId=97, graphId=4)
+        export.add("PROCESSES", globalPid=process(pid), pid=pid, name="python")
+        export.add("ThreadNames", nameId=export.string("engine"), globalTid=thread(pid, 1))
+        export.add("TARGET_INFO_CUDA_DEVICE", gpuId=stage, cudaId=stage, pid=pid)
+        export.add("TARGET_INFO_GPU", id=stage, name="H200", totalMemory=1, computeMajor=9, computeMinor=0)
+    export.add("TARGET_INFO_SYSTEM_ENV", name="Hostname", value="node")
+    return export.add("TARGET_INFO_SESSION_START_TIME", utcEpochNs=1 << 60)
+
+
+def test_an_export_that_makes_no_sense_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    original = whole().write(tmp_path / "original.sqlite")
+    path = tmp_path / "x.sqlite"
+    read = 0
+    for seed in range(30):
+        shutil.copyfile(original, path)
+        mutate(path, Random(seed))
+        try:
+            analyze(read_trace(path))
+            read += 1
+        except BubblescopeError as error:
+            assert len(str(error).splitlines()) == 1
+    assert read > 15
