@@ -51,7 +51,7 @@ def install(hooks: Sequence[Hook]) -> None:
     if recording.writer is None or hooks in _installed:
         return
     _installed.append(hooks)
-    _safely(_install, hooks)
+    recording.safely(_install, hooks)
 
 
 def _install(hooks: Sequence[Hook]) -> None:
@@ -66,7 +66,7 @@ def before(observe: Function) -> Wrap:
 
     def wrap(function: Function) -> Function:
         def hooked(*args: Any, **kwargs: Any) -> Any:
-            _safely(observe, *args, **kwargs)
+            recording.safely(observe, *args, **kwargs)
             return function(*args, **kwargs)
 
         return hooked
@@ -80,7 +80,7 @@ def after(observe: Function) -> Wrap:
     def wrap(function: Function) -> Function:
         def hooked(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
-            _safely(observe, result, *args, **kwargs)
+            recording.safely(observe, result, *args, **kwargs)
             return result
 
         return hooked
@@ -96,10 +96,10 @@ def around(begin: Function) -> Wrap:
 
     def wrap(function: Function) -> Function:
         def hooked(*args: Any, **kwargs: Any) -> Any:
-            end = _safely(begin, *args, **kwargs)
+            end = recording.safely(begin, *args, **kwargs)
             result = function(*args, **kwargs)
             if end is not None:
-                _safely(end, result)
+                recording.safely(end, result)
             return result
 
         return hooked
@@ -115,7 +115,7 @@ def around_context(begin: Function) -> Wrap:
             context = function(*args, **kwargs)
             if not hasattr(type(context), "__enter__"):
                 return context
-            return _Context(context, lambda: _safely(begin, *args, **kwargs))
+            return _Context(context, lambda: recording.safely(begin, *args, **kwargs))
 
         return hooked
 
@@ -166,7 +166,7 @@ def _as_is_asked_for(hooked: Function, function: Function) -> Function:
 
 def _set_all(hooks: list[Hook], module: ModuleType) -> None:
     for hook in hooks:
-        _safely(_set, hook, module)
+        recording.safely(_set, hook, module)
 
 
 def _set(hook: Hook, module: ModuleType) -> None:
@@ -186,14 +186,6 @@ def _place(module: ModuleType, function: str) -> tuple[Any, str]:
     return (getattr(module, of_class, None) if of_class else module), name
 
 
-def _safely(observe: Function, *args: Any, **kwargs: Any) -> Any:
-    try:
-        return observe(*args, **kwargs)
-    except Exception as error:
-        recording.lost(error)
-        return None
-
-
 class _Context:
     """A context that tells; in all else it is the engine's own."""
 
@@ -211,5 +203,5 @@ class _Context:
     def __exit__(self, *error: Any) -> Any:
         result = self._context.__exit__(*error)
         if self._end is not None and error[0] is None:
-            _safely(self._end, result)
+            recording.safely(self._end, result)
         return result

@@ -18,15 +18,8 @@ def after_import(callbacks: Mapping[str, Callback]) -> None:
     """Call each callback once with its module: now if it is imported already, else when it will be."""
     later = {name: callback for name, callback in callbacks.items() if name not in sys.modules}
     for name in callbacks.keys() - later.keys():
-        _call(callbacks[name], sys.modules[name])
+        recording.safely(callbacks[name], sys.modules[name])
     sys.meta_path.insert(0, _Watch(later))
-
-
-def _call(callback: Callback, module: ModuleType) -> None:
-    try:
-        callback(module)
-    except Exception as error:
-        recording.lost(error)
 
 
 class _Watch(MetaPathFinder):
@@ -62,7 +55,7 @@ def _tell_when_loaded(spec: ModuleSpec, callback: Callback) -> None:
         is_watched = module.__name__ == spec.name  # all modules of a zip file have one loader
         load(module)
         if is_watched:
-            _call(callback, module)
+            recording.safely(callback, module)
 
     # On this loader only; where it takes no attributes the module is left alone.
     with contextlib.suppress(AttributeError):

@@ -32,10 +32,9 @@ def wanted() -> bool:
 
 def watch(stage: Stage, layers: Iterable[Part], attention: Iterable[Part], begin: Begin) -> None:
     """Have each layer of a stage tell when it runs; where there are none, the attention of each."""
-    try:
-        fact(FACT, _watched(stage, layers, attention, begin))
-    except Exception as error:  # an engine of another version
-        recording.lost(error)
+    detail = recording.safely(_watched, stage, layers, attention, begin)
+    if detail is not None:
+        fact(FACT, detail)
 
 
 def _watched(stage: Stage, layers: Iterable[Part], attention: Iterable[Part], begin: Begin) -> str:

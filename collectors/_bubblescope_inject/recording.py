@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from .layout import REFUSED_AT, UNWRITTEN_AT
 from .spoolfile import NoRoomError, SpoolFile
@@ -20,12 +20,17 @@ _inherited: list[SpoolFile] = []
 
 def write(event: Callable[[SpoolFile], None]) -> None:
     """Write what `event` puts, if this process records; never raises."""
-    if writer is None:
-        return
+    if writer is not None:
+        safely(writer.write, event)
+
+
+def safely(look: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """What `look` returns; None, and one event more is counted as lost, where it raises."""
     try:
-        writer.write(event)
+        return look(*args, **kwargs)
     except Exception as error:
         lost(error)
+        return None
 
 
 def lost(error: Exception) -> None:

@@ -124,6 +124,24 @@ assert small_engine.Worker().run(1) == 2
     assert process.lost["refused"] == 1
 
 
+def test_arguments_may_have_any_name(tmp_path: Path, engine: dict[str, str]) -> None:
+    names = ["self", "look", "observe", "begin", "function", "args", "kwargs", "hooked"]
+    recorded(
+        HOOKED
+        + f"""
+from types import ModuleType
+engine = sys.modules["other_engine"] = ModuleType("other_engine")
+engine.run = lambda **given: given
+look = lambda *args, **given: told.append(given)
+install([Hook("run", "other_engine", ("run",), before(look))])
+given = dict.fromkeys({names}, 1)
+assert engine.run(**given) == given and told == [given]
+""",
+        tmp_path,
+        **engine,
+    )
+
+
 def test_what_the_engine_raises_goes_through(tmp_path: Path, engine: dict[str, str]) -> None:
     done = run_program(
         HOOKED

@@ -48,16 +48,14 @@ class _Stage(StageWork):
         self.passing: Step | None = None
         self.forward: AnySpan | None = None
         self.sends: list[tuple[Any, AnySpan, Any]] = []
-        try:
-            if number == 0:
-                facts.tell(scheduler)
-            if facts.compilation(self.runner) == "none":
-                # Under compilation a hook in the model would be compiled, or break that.
-                self._watch_model()
-        except Exception as error:  # settings of another version
-            recording.lost(error)
+        # Settings and model may be of another version.
+        if number == 0:
+            recording.safely(facts.tell, scheduler)
+        recording.safely(self._watch_model)
 
     def _watch_model(self) -> None:
+        if facts.compilation(self.runner) != "none":
+            return  # a hook in the model would be compiled, or break that
         for target, observe in ((EMBEDDING, embed), (HEAD, head)):
             of_class, _, name = target.partition(":")[2].partition(".")
             found = (module for module in self.runner.model.modules() if type(module).__name__ == of_class)

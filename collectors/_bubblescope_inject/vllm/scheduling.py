@@ -59,10 +59,7 @@ def _first_stage(config: Any) -> Stage:
     """The stage on whose behalf the scheduler works; facts of the run are told along with it."""
     if not _stages:
         _stages.append(stage(0))
-        try:
-            facts.tell(config)
-        except Exception as error:  # a config of another version
-            recording.lost(error)
+        recording.safely(facts.tell, config)  # which may be of another version
     return _stages[0]
 
 

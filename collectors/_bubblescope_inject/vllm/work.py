@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .. import fact, parts
+from .. import fact, parts, recording
 from ..device_time import DeviceSpan
 from ..hooks import around, set_hook
 from ..stage_work import AnySpan, End, StageWork, bytes_of, ended
@@ -37,15 +37,18 @@ class _Worker(StageWork):
         self.receive: AnySpan | None = None
         self.sampling: AnySpan | None = None
         self.sends: list[AnySpan] = []
+        recording.safely(self._watch_model, runner.model, config)  # which may be of another version
+        if self.number == 0:
+            fact("runner", "V2" if type(runner).__module__.startswith("vllm.v1.worker.gpu.") else "V1")
+
+    def _watch_model(self, model: Any, config: Any) -> None:
         inner = self.inner
-        set_hook(runner.model, "compute_logits", around(head))
+        set_hook(model, "compute_logits", around(head))
         if inner is not None and self.number == 0 and compilation(config) == "none":
             # Under compilation a hook in the model would be compiled, or break that.
             any(set_hook(inner, name, around(embed)) for name in ("embed_input_ids", "get_input_embeddings"))
         if parts.wanted():
             parts.watch(self.stage, layers.layers(inner, config), layers.attention(inner, config), self.part)
-        if self.number == 0:
-            fact("runner", "V2" if type(runner).__module__.startswith("vllm.v1.worker.gpu.") else "V1")
 
 
 _worker: _Worker | None = None
