@@ -8,6 +8,8 @@ from bubblescope.commands.analyzed import Analyzed, analyzed, status, trace_para
 from bubblescope.commands.file_name import FileName
 from bubblescope.errors import UsageError
 
+#: Columns of a terminal that does not tell how many it has.
+_USUAL_WIDTH = 80
 _EXAMPLES = """\b
 Examples:
   bubblescope report trace.json.gz
@@ -85,6 +87,8 @@ def _show(found: Analyzed, form: str) -> None:
     from bubblescope.report.terminal import show
 
     console = Console(highlight=False, markup=False, emoji=False)
+    if console.width < 1:  # COLUMNS=0, from where there is no terminal
+        console.width = _USUAL_WIDTH
     # rich would end the program with status 1 if the reader of a pipe has gone.
     with console.capture() as shown:
         show(found.page, console)

@@ -181,6 +181,12 @@ def test_a_pipe_gets_neither_colour_nor_progress(folder: Path) -> None:
     assert max(map(len, done.stdout.decode().splitlines())) <= 100
 
 
+def test_a_width_of_nothing_is_not_believed(folder: Path) -> None:
+    done = _run(folder, COLUMNS="0")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Stage 1 (NVIDIA H200) waits" in done.stdout
+
+
 def test_a_terminal_without_unicode_gets_ascii(folder: Path) -> None:
     done = _run(folder, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0
