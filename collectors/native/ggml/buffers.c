@@ -1,5 +1,4 @@
 #include "ggml/forward.h"
-#include "ggml/inside.h"
 #include "ggml/tables.h"
 #include "ggml/ubatch.h"
 
@@ -51,8 +50,6 @@ static void our_set(ggml_object buffer, ggml_object tensor, const void *data, si
     type->set(buffer, tensor, data, offset, size);
     if (!this_ubatch()->computing || !is_stage(type->device))
         return;
-    if (ggml_is_inside())
-        inside_input(tensor);
     if (copied_to == type->device)
         message_span(copied_to, copied_from, SPOOL_RECV, begin_ns, size);
     else

@@ -10,8 +10,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static bool wanted, installed;
@@ -27,36 +28,47 @@ bool ggml_is_inside(void) {
 /* ---- what shows of a ubatch ---- */
 
 /* While a graph is split, its scheduler asks devices more often than this whether they can compute a node. */
-static const int64_t PAUSE_NS = 1000000;
+static const int64_t PAUSE_NS = 20000000;
 
-/* Since when a graph is split, and until when it was; since when its inputs are filled in, and whether they
- * still are; 0 where that has not happened. in_parts: it was split, and is not yet computed. */
-static _Thread_local int64_t split_since, split_until, filled_since;
-static _Thread_local bool in_parts;
+/* splitting: devices are asked, and the parts of the graph do not follow yet; since when, and when one was asked
+ * last, by a clock that is cheap and coarse. filled_since: the inputs are filled in. 0 where that has not
+ * happened. */
+static _Thread_local struct {
+    bool splitting;
+    int64_t split_since, asked_at, filled_since;
+} graph;
 
-/* ubatches: whether there was none, one, or more; copies: of inputs, as many as were seen. */
+/* ubatches: whether there was none, one, or more; copies: of inputs, of the scheduler that was made last.
+ * with_events: the device of which an event was made last. */
 static _Atomic int ubatches, copies;
 static _Atomic bool has_events;
+static _Atomic ggml_object with_events;
+
+static int64_t coarse_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
 
 /* A graph is split before its inputs are filled in, so that the ubatch before is over. */
 static bool our_supports(ggml_object handle, ggml_object node) {
-    int64_t now_ns = spool_now();
-    if (split_since == 0 || now_ns - split_until > PAUSE_NS)
-        split_since = now_ns;
-    split_until = now_ns;
-    in_parts = false;
-    ubatch_end();
+    int64_t now_ns = coarse_now();
+    if (!graph.splitting || now_ns - graph.asked_at > PAUSE_NS) {
+        graph.splitting = true;
+        graph.split_since = spool_now();
+        ubatch_end();
+    }
+    graph.asked_at = now_ns;
     return device_of(handle)->real.supports(handle, node);
 }
 
-/* What is only known once nothing else can come is told with the second ubatch. */
+/* What the first ubatch is split into counts. Others were split before, of contexts that were only tried. */
 void inside_part(struct device *device, ggml_object part) {
-    if (ubatches > 0)
-        return;
-    if (!in_parts)
+    if (ubatches == 0 && graph.splitting)
         split_begins();
-    in_parts = true;
-    split_has(device, part);
+    graph.splitting = false;
+    if (ubatches == 0)
+        split_has(device, part);
 }
 
 static void tokens_are_filled_in(size_t count) {
@@ -74,25 +86,23 @@ static void tokens_are_filled_in(size_t count) {
         }
     }
     ubatch_of_tokens((int64_t)count);
-    filled_since = spool_now();
+    graph.filled_since = spool_now();
 }
 
 void inside_computes(void) {
-    preparation_spans(split_since, filled_since, filled_since, spool_now());
-    split_since = filled_since = 0;
+    preparation_spans(graph.split_since, graph.filled_since, graph.filled_since, spool_now());
+    graph.split_since = graph.filled_since = 0;
 }
 
-/* "CUDA0#inp_pos#2" is the third copy. */
-void inside_input(ggml_object tensor) {
-    const char *number = strrchr(ggml_api()->ggml_get_name(tensor), '#');
-    if (number == NULL || atoi(number + 1) < copies)
-        return;
-    copies = atoi(number + 1) + 1;
-    if (has_events)
-        tell_copies(copies);
+/* A scheduler makes one event of each device for each of the copies of inputs that it keeps, right after the
+ * backends that it is for. */
+static ggml_object our_event_new(ggml_object handle) {
+    copies = handle == with_events ? copies + 1 : 1;
+    with_events = handle;
+    return device_of(handle)->real.event_new(handle);
 }
 
-/* A scheduler has events only if it keeps several copies, to pipeline. */
+/* It has events only if it keeps several copies, to pipeline. */
 void inside_event(void) {
     if (has_events)
         return;
@@ -167,14 +177,23 @@ static void table_of_type(ggml_object type) {
 
 /* ---- putting them in place ---- */
 
+/* Only of a device that the program uses its types of buffers are asked for: that alone may begin to use it. */
 static ggml_object our_init(ggml_object handle, const char *parameters) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     ggml_object backend = device_of(handle)->real.init(handle, parameters);
+    with_events = NULL;
+    if (backend == NULL)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    table_of_type(ggml_api()->ggml_backend_dev_buffer_type(handle));
+    table_of_type(ggml_api()->ggml_backend_dev_host_buffer_type(handle));
+    pthread_mutex_unlock(&lock);
     tables_of_backend(backend);
     return backend;
 }
 
 static void tables_of_device(ggml_object handle) {
-    enum { INIT = 5, SUPPORTS = 9, SLOTS = 15 };
+    enum { INIT = 5, SUPPORTS = 9, EVENT_NEW = 12, SLOTS = 15 };
     const struct ggml_api *api = ggml_api();
     struct device *device = device_of(handle);
     void **table = handle;
@@ -182,8 +201,7 @@ static void tables_of_device(ggml_object handle) {
         return; /* another layout than is known */
     table_replace(&table[INIT], &device->real.init, ADDRESS(our_init));
     table_replace(&table[SUPPORTS], &device->real.supports, ADDRESS(our_supports));
-    table_of_type(api->ggml_backend_dev_buffer_type(handle));
-    table_of_type(api->ggml_backend_dev_host_buffer_type(handle));
+    table_replace(&table[EVENT_NEW], &device->real.event_new, ADDRESS(our_event_new));
 }
 
 /* The devices are asked for only where the program has made its registry by itself, as it has before it
@@ -192,12 +210,13 @@ static void install(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     size_t (*count)(void);
     ggml_object (*get)(size_t number);
-    const struct ggml_api *api = ggml_api();
     *(void **)(void *)&count = symtab_find("ggml_backend_dev_count");
     *(void **)(void *)&get = symtab_find("ggml_backend_dev_get");
     const char *is_made = symtab_find("_ZGVZL7get_regvE3reg"); /* the guard of `static reg` in get_reg() */
-    if (count == NULL || get == NULL || is_made == NULL || !__atomic_load_n(is_made, __ATOMIC_ACQUIRE) ||
-        !api_sees_splits() || api->ggml_backend_dev_backend_reg == NULL ||
+    if (count == NULL || get == NULL || is_made == NULL || !__atomic_load_n(is_made, __ATOMIC_ACQUIRE))
+        return;
+    const struct ggml_api *api = ggml_api();
+    if (!api_sees_splits() || api->ggml_backend_dev_backend_reg == NULL ||
         api->ggml_backend_dev_buffer_type == NULL || api->ggml_backend_dev_host_buffer_type == NULL)
         return;
     pthread_mutex_lock(&lock);
@@ -207,9 +226,14 @@ static void install(void) {
     __atomic_store_n(&installed, true, __ATOMIC_RELEASE);
 }
 
+/* Only a file on a disk is read from: another could make us wait. */
 static bool is_model(FILE *file) {
     char begin[4];
-    return pread(fileno(file), begin, sizeof begin, 0) == sizeof begin && memcmp(begin, "GGUF", sizeof begin) == 0;
+    struct stat status;
+    return fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_size >= (off_t)sizeof begin &&
+           pread(fileno(file), begin, sizeof begin, 0) == sizeof begin &&
+           memcmp(begin, "GGUF", sizeof begin) == 0;
 }
 
 /* A model is opened by the thread that has asked for the devices and will make backends of them, which makes

@@ -20,10 +20,7 @@ void inside_part(struct device *device, ggml_object part);
 /* A device is about to compute a part of the graph of a ubatch. */
 void inside_computes(void);
 
-/* An input of a graph is copied to a device. */
-void inside_input(ggml_object tensor);
-
-/* A scheduler has a device tell when it is done. */
+/* A scheduler has a device tell when it is done with a part. */
 void inside_event(void);
 
 #endif
