@@ -86,6 +86,7 @@ static void tokens_are_filled_in(size_t count) {
         }
     }
     ubatch_of_tokens((int64_t)count);
+    graph.splitting = false;
     graph.filled_since = spool_now();
 }
 
