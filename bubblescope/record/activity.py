@@ -6,7 +6,7 @@ own; the process's id brings them together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,14 +52,14 @@ def placed(processes: Sequence[Process], declared: Devices) -> Placed:
     told = [_told(process) for process in processes]
     numbers = [_recognised(process, mine, declared) for process, mine in zip(processes, own, strict=True)]
     uuids = {
-        told[at].get(device, {}).get("uuid"): position
+        _name(processes[at], device, told[at].get(device, {})): position
         for at, known in enumerate(numbers)
         for device, position in known.items()
     }
     devices = list(declared.devices)
     for at, device in _at_work(processes, told):
         facts = told[at].get(device, {})
-        uuid = facts.get("uuid") or (_pid(processes[at]), device)
+        uuid = _name(processes[at], device, facts)
         if device not in numbers[at]:
             if uuid not in uuids:
                 uuids[uuid] = len(devices)
@@ -103,12 +103,15 @@ def _told(process: Process) -> dict[int, dict[str, Any]]:
     for name, (_, text) in process.facts.items():
         number = name.removeprefix(_DEVICE_FACT)
         if number != name and number.isdecimal():
-            try:
-                facts = orjson.loads(text)
-            except ValueError:
-                continue
+            facts = _decoded(text)
             found[int(number)] = facts if isinstance(facts, dict) else {}
     return found
+
+
+def _name(process: Process, device: int, told: Mapping[str, Any]) -> Hashable:
+    """What tells a device from all others: its own number, else that which its process has for it."""
+    uuid = told.get("uuid")
+    return uuid if isinstance(uuid, str) and uuid else (_pid(process), device)
 
 
 def _recognised(process: Process, own: Sequence[int], declared: Devices) -> dict[int, int]:
@@ -329,7 +332,7 @@ def losses(processes: Sequence[Process]) -> Iterator[Lost]:
     """Why work of devices that was asked for is not in the recording."""
     facts = [fact for process in processes if (fact := _process_fact(process)) is not None]
     asked = [process.facts[ASKED_FACT] for process in processes if ASKED_FACT in process.facts]
-    why_not = orjson.loads(max(asked)[1]) if asked else ""
+    why_not = _decoded(max(asked)[1]) if asked else ""
     if asked and not why_not and not facts:
         why_not = "no process loaded the library that records them: none used CUDA, or another profiler did"
     if why_not:
@@ -344,8 +347,13 @@ def losses(processes: Sequence[Process]) -> Iterator[Lost]:
 
 def _process_fact(process: Process) -> dict[str, Any] | None:
     _, text = process.facts.get(_PROCESS_FACT, (0, "null"))
+    fact = _decoded(text)
+    return fact if isinstance(fact, dict) else None
+
+
+def _decoded(text: str) -> Any:
+    """The value of a fact; None where it is no JSON."""
     try:
-        fact = orjson.loads(text)
+        return orjson.loads(text)
     except ValueError:
         return None
-    return fact if isinstance(fact, dict) else None

@@ -204,6 +204,18 @@ def test_without_a_collector_devices_are_those_that_worked() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("uuid", [None, "", 5, [], ["aa"], {"a": 1}])
+def test_a_number_of_a_device_that_is_no_text_is_none(uuid: object) -> None:
+    work = [injection(kernel("gemm", 10, 20, 1), pid=pid, device_0={"uuid": uuid}) for pid in (1, 2)]
+    assert len(assemble(work).run.devices) == 2
+
+
+def test_facts_of_devices_that_are_no_json_are_not_told() -> None:
+    broken = {f"kernels:{name}": (5, "{") for name in ("asked", "process", "device:0")}
+    collector = process(stages=[declared(0, rank=0)], spans=[span("forward", 1, 2)], facts=broken)
+    assert list(assemble([collector]).run.lost) == [Lost("kernels", NOT_LOADED)]
+
+
 @pytest.mark.parametrize(
     ("facts", "lost"),
     [
