@@ -16,6 +16,8 @@ _ATTENTION = re.compile(r"flash|fmha|attention|attn|sdpa", re.IGNORECASE)
 _NOT_ATTENTION = re.compile(r"cache|prepare|combine|rope|rotary|norm|reshape|metadata", re.IGNORECASE)
 #: A count is believed if this share of the microbatches agrees.
 AGREEMENT = 0.8
+#: Spans number layers with 32 bits.
+_MOST = 1 << 31
 
 
 def layers(
@@ -28,6 +30,8 @@ def layers(
             continue
         if min(partition, default=0) < 1:
             return {}, None, (Lost("layers per stage", f"the {source} names a stage without layers"),)
+        if max(partition) >= _MOST:
+            return {}, None, (Lost("layers per stage", f"the {source} names more layers than a model has"),)
         if len(partition) == len(stages):
             return dict(zip(stages, partition, strict=True)), source, ()
         why = f"the {source} names {len(partition)} stages, the recording shows {len(stages)}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Options
 from bubblescope.trace.model import Trace
@@ -58,7 +60,8 @@ def test_a_partition_for_another_number_of_stages_is_refused() -> None:
     assert any("names 3 stages, the recording shows 2" in lost.why for lost in analysis.lost)
 
 
-def test_a_stage_without_layers_is_not_believed() -> None:
+@pytest.mark.parametrize("partition", [(5, 0), (5, -1), (5, 1 << 31), (1 << 70, 1 << 70)])
+def test_a_stage_without_layers_or_with_too_many_is_not_believed(partition: tuple[int, ...]) -> None:
     trace = recording((3, 2))
-    told = replace(trace, run=replace(trace.run, partition=(5, 0)))
+    told = replace(trace, run=replace(trace.run, partition=partition))
     assert found(told) == ([None, None], None)
