@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-TOKENS = 256
+TOKENS = 512
 #: The engine's first requests are not counted.
 WARM_UP = 4
 RESAMPLES = 4000

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from bubblescope.demo.channel import Microbatch
 
-CHUNK_TOKENS = 128
+#: So many that computing with a layer's weights takes far longer than reading them anew, as it does on a GPU:
+#: while a stage waits, whatever else runs on the machine takes them out of its core's caches.
+CHUNK_TOKENS = 256
 #: Prompt tokens of each request, one after the other. The first is a warm-up.
 REQUESTS = (512, 2048, 1536, 2048)
-TURN_TOKENS = 1024
+TURN_TOKENS = 2048
 
 
 def in_turns(count: int) -> tuple[int, ...]:
-    """Prompt tokens of a warm-up and of `count` requests, so short that turns change often."""
+    """Prompt tokens of a warm-up and of `count` requests."""
     return (REQUESTS[0], *(TURN_TOKENS,) * count)
 
 

@@ -28,7 +28,7 @@ def test_what_may_be_chance_grows_with_what_like_prompts_differ_by() -> None:
 
 @pytest.mark.parametrize(
     ("of_2048_tokens_ms", "turns"),
-    [(800, 30), (4000, 10), (60_000, 6)],  # 40 s hold so many pairs of 1024 tokens: 50, 10 and 0
+    [(500, 30), (2000, 10), (60_000, 6)],  # 40 s hold so many pairs of them: 40, 10 and 0
 )
 def test_a_slower_machine_takes_fewer_turns(of_2048_tokens_ms: int, turns: int) -> None:
     request = RequestBreakdown("a", 0, of_2048_tokens_ms * MS, 2048, {})

@@ -76,7 +76,7 @@ def test_chunks_cover_each_prompt() -> None:
             prefix += batch.tokens
             number += 1
         assert prefix == size
-    assert number == MICROBATCHES == 4 + 16 + 12 + 16
+    assert number == MICROBATCHES == 2 + 8 + 6 + 8
 
 
 def test_the_answers_do_not_depend_on_the_partition(run: tuple[str, Trace]) -> None:
@@ -248,7 +248,7 @@ def test_in_turns_it_waits_for_a_line_after_each_answer(run: tuple[str, Trace]) 
     engine.stdin.close()
     answers += engine.stdout.readlines()
     assert engine.wait(60) == 0
-    assert [int(answer.split()[2]) for answer in answers] == [512, 1024, 1024, 1024, 1024]
+    assert [int(answer.split()[2]) for answer in answers] == [512, 2048, 2048, 2048, 2048]
     assert answers[0] == run[0].splitlines(keepends=True)[0]
     engine.stdout.close()
 

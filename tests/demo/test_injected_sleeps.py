@@ -88,14 +88,14 @@ def run(folder: Path, partition: str, sleeps: list[tuple[str, int, int]]) -> Fou
 def slow_first(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """The last stage waits for the first one, which sleeps."""
     folder = tmp_path_factory.mktemp("slow-first")
-    return run(folder, "10,2", [("schedule", 0, 8), ("embed", 0, 12), ("forward", 0, 16), ("send", 0, 24)])
+    return run(folder, "10,2", [("schedule", 0, 4), ("embed", 0, 6), ("forward", 0, 8), ("send", 0, 12)])
 
 
 @pytest.fixture(scope="module")
 def slow_last(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """The first stage waits for the last one, which sleeps."""
     folder = tmp_path_factory.mktemp("slow-last")
-    return run(folder, "2,10", [("forward", 1, 10), ("receive", 1, 14)])
+    return run(folder, "2,10", [("forward", 1, 5), ("receive", 1, 7)])
 
 
 def states(analysis: Analysis, stage: int) -> Mapping[str, int]:

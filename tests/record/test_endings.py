@@ -167,7 +167,7 @@ def test_kill_9_of_a_stage(tmp_path: Path) -> None:
     trace = read_trace(tmp_path / "t.json")
     forward = trace.spans[trace.spans["kind"] == "forward"]
     assert set(forward["stage"]) == {0, 1}
-    assert set(range(4)) <= set(forward.loc[forward["stage"] == 1, "microbatch"])  # the warm-up was done
+    assert {0, 1} <= set(forward.loc[forward["stage"] == 1, "microbatch"])  # the warm-up was done
     assert trace.run.facts["exit_status"] == 1
 
 
@@ -205,7 +205,7 @@ def test_kill_9_of_everything_at_once(tmp_path: Path) -> None:
     forward = spans[spans["kind"] == "forward"]
     for stage in (0, 1):
         found = forward.loc[forward["stage"] == stage, "microbatch"].tolist()
-        assert found == list(range(len(found))) and len(found) >= 4
+        assert found == list(range(len(found))) and len(found) >= 2
     # AND the spool stays until it is removed by hand
     assert (tmp_path / "t.json.spool").is_dir()
 
