@@ -11,7 +11,7 @@ import pytest
 
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import WAITING_STATES, Analysis
-from tests.engines.serving import Recorded
+from tests.engines.serving import Recorded, without_stall
 from tests.engines.sglang.serving import VERSION, command, installed, prepare, record
 
 pytestmark = installed
@@ -33,7 +33,7 @@ def recorded(folder: Path, partition: str, *options: str, **more: str) -> Record
 
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    return recorded(tmp_path_factory.mktemp("uneven"), "6,2")
+    return without_stall(lambda: recorded(tmp_path_factory.mktemp("uneven"), "6,2"))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Analysis
-from tests.engines.serving import Recorded
+from tests.engines.serving import Recorded, without_stall
 from tests.engines.vllm.serving import command, installed, prepare, record
 
 pytestmark = installed
@@ -34,7 +34,7 @@ def recorded(folder: Path, partition: str, *options: str, detail: Sequence[str] 
 
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    return recorded(tmp_path_factory.mktemp("uneven"), "6,2", detail=LAYERS)
+    return without_stall(lambda: recorded(tmp_path_factory.mktemp("uneven"), "6,2", detail=LAYERS))
 
 
 @pytest.fixture(scope="module")
