@@ -22,6 +22,8 @@ PAUSE_SHARE = 0.02
 LIMIT_SHARE, GAP_LEFT = 0.5, 0.5
 #: What a stage made last but one is taken when the next stage has ended the microbatch before that.
 _HANDED_OVER = 2
+#: So many microbatches after a hiccup may still be out of step.
+_AFTERMATH = 2
 #: A stage that waits for the next to take its output never, but for so few begins, goes on before.
 _KEPT_TO = 0.95
 
@@ -98,17 +100,20 @@ def schedule(prefill: Prefill, hiccup_ns: Floats, in_flight: int | None) -> Sche
     free = np.column_stack((np.full(len(end), -np.inf), end[:, :-1]))
     free[:, opens] = -np.inf
     there = np.vstack((np.full(len(start), -np.inf), end[:-1]))
+    shortest = _shortest_pause(prefill, start)
+    hiccup_ns = np.where(hiccup_ns > shortest, hiccup_ns, 0)
+    calm = _calm(hiccup_ns)
     taken = np.vstack([_left(of_next, start, _HANDED_OVER) for of_next in end[1:]] + [there[0]])
-    handover = _handover(begin, np.maximum(free, there), taken, heads)
+    handover = _handover(begin, np.maximum(free, there), taken, heads, calm)
     taken += handover[:, np.newaxis]
     limit = _limit(begin[0], end[-1], np.maximum(free, taken)[0], start, heads, in_flight)
     there[0] = _left(end[-1], start, limit)
-    launch, transfer = _medians(begin, free, there, taken, heads)
+    launch, transfer = _medians(begin, free, there, taken, heads, calm)
 
     expected = np.maximum(free + launch[:, np.newaxis], there + transfer[:, np.newaxis])
     expected = np.maximum(expected, taken)
     late = np.where(np.isfinite(expected), begin - expected, 0)
-    late = np.where(late > _shortest_pause(prefill, start), late, 0)
+    late = np.where(late > shortest, late, 0)
     since = begin[0] - begin[0, start]
     release = np.where(heads & (late[0] > 0), since, 0)
     late[0, heads] = 0
@@ -116,7 +121,7 @@ def schedule(prefill: Prefill, hiccup_ns: Floats, in_flight: int | None) -> Sche
         opens=opens,
         release=release,
         pause_ns=late,
-        hiccup_ns=np.where(hiccup_ns > _shortest_pause(prefill, start), hiccup_ns, 0),
+        hiccup_ns=hiccup_ns,
         launch_ns=launch,
         transfer_ns=transfer,
         in_flight=limit,
@@ -125,6 +130,16 @@ def schedule(prefill: Prefill, hiccup_ns: Floats, in_flight: int | None) -> Sche
         last=np.array([prompt.last for prompt in prefill.prompts]),
         arrival=_arrivals(prefill, release, begin[0], start),
     )
+
+
+def _calm(hiccup_ns: Floats) -> Flags:
+    """(M,): microbatches that show what is usual, as no hiccup fell into them or shortly before; all of them,
+    where those are fewer than half."""
+    count = hiccup_ns.shape[1]
+    calm = np.ones(count, dtype=np.bool_)
+    for column in np.flatnonzero(hiccup_ns.any(axis=0)).tolist():
+        calm[column : column + _AFTERMATH + 1] = False
+    return calm if 2 * calm.sum() >= count else np.ones(count, dtype=np.bool_)
 
 
 def _left(last_end: Floats, start: Longs, limit: int | None) -> Floats:
@@ -137,14 +152,14 @@ def _left(last_end: Floats, start: Longs, limit: int | None) -> Floats:
     return left
 
 
-def _handover(begin: Floats, ready: Floats, taken: Floats, heads: Flags) -> Floats:
+def _handover(begin: Floats, ready: Floats, taken: Floats, heads: Flags, calm: Flags) -> Floats:
     """(S,): `handover_ns` of a schedule.
 
     ready: (S, M), when each could begin otherwise. taken: (S, M), when the next stage is free to take
     the output before, -inf where none is left to be taken.
     """
     known = np.isfinite(taken)
-    late = known & (taken > ready)
+    late = known & (taken > ready) & calm
     late[0, heads] = False
     if late.sum() < 2 or (begin >= taken)[known].mean() < _KEPT_TO:
         return np.full(len(begin), -np.inf)
@@ -177,14 +192,14 @@ def _limit(
 
 
 def _medians(
-    begin: Floats, free: Floats, there: Floats, taken: Floats, heads: Flags
+    begin: Floats, free: Floats, there: Floats, taken: Floats, heads: Flags, calm: Flags
 ) -> tuple[Floats, Floats]:
     """Per stage: the usual delay after the stage became free, and after the input arrived."""
     stages = len(begin)
     launch, transfer = np.full(stages, np.nan), np.zeros(stages)
     for stage in range(stages):
         last = np.maximum(free[stage], there[stage])
-        usual = np.isfinite(last) & (last >= taken[stage]) & ~(heads & (stage == 0))
+        usual = np.isfinite(last) & (last >= taken[stage]) & ~(heads & (stage == 0)) & calm
         own = usual & (free[stage] > there[stage])
         if own.any():
             launch[stage] = max(float(np.median((begin - free)[stage, own])), 0)

@@ -105,6 +105,21 @@ def test_a_gap_that_nothing_explains_is_a_pause() -> None:
     assert plan.disturbed().tolist() == [True]
 
 
+def test_what_follows_a_hiccup_shows_no_usual_delays() -> None:
+    # GIVEN one microbatch that takes 1000 longer on stage 1, which then goes on 60 late, twice
+    begins = [102 * number for number in range(5)] + [1600 + 102 * number for number in range(5)]
+    last = [(begin + 105, begin + 135) for begin in begins]
+    last[2:5] = [(309, 1339), (1399, 1429), (1489, 1519)]
+    hiccup = np.zeros((2, 10))
+    hiccup[1, 2] = 1000
+    plan = schedule(recording([[(begin, begin + 100) for begin in begins], last]), hiccup, None)
+    # THEN both are as everywhere else
+    assert plan.launch_ns.tolist() == [2, 2]
+    assert plan.transfer_ns.tolist() == [0, 5]
+    # AND where most of a recording is like that, it counts all the same
+    assert schedule(recording([PIPELINED[0][1:], last[1:4]]), hiccup[:, 1:4], None).launch_ns[1] == 60
+
+
 def test_only_the_prompt_that_it_fell_into_is_disturbed() -> None:
     # GIVEN a hiccup in the second of two prompts
     hiccup = np.zeros((2, 4))
