@@ -183,13 +183,12 @@ async def _ask_in_turns(servers: Sequence[Started]) -> None:
         warmup, requests = prompts(servers[0].load)
         for prompt in warmup:
             for each in asked:
-                await _ask(*each, prompt)
+                await _ttft_ms(*each, prompt)
         for server in servers:
-            server.ttft_ms.clear()
             _profile(server, "start")
         for number, prompt in enumerate(requests):
             for each in asked[::-1] if number % 2 else asked:
-                await _ask(*each, prompt)
+                each[0].ttft_ms.append(await _ttft_ms(*each, prompt))
         for server in servers:
             _profile(server, "stop")
 
@@ -202,9 +201,11 @@ async def _ready(server: Started, client: Server) -> str:
     return model
 
 
-async def _ask(server: Started, client: Server, model: str, interface: Interface, prompt: Prompt) -> None:
+async def _ttft_ms(
+    server: Started, client: Server, model: str, interface: Interface, prompt: Prompt
+) -> float:
     answer = await client.complete(model, prompt, server.load.output_tokens, interface)
-    server.ttft_ms.append(answer.ttft_ns / 1e6)
+    return answer.ttft_ns / 1e6
 
 
 def _profile(server: Started, what: str) -> None:

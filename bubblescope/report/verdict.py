@@ -43,19 +43,16 @@ def verdict(analysis: Analysis) -> Verdict:
 def _said(analysis: Analysis) -> str:
     """The losses, with what the advice on the split has to do with them."""
     found = losses(analysis)
+    texts = [loss.text for loss in found]
+    blamed = any(loss.kind == "split" for loss in found)
     relief = cure(analysis)
     if relief is not None:
-        # What the advised split gains is known, what fuller chunks gain is not.
-        found = sorted(found, key=lambda loss: loss.kind == "ends")
-    texts = [loss.text for loss in found]
-    if any(loss.kind == "split" for loss in found):
-        return " ".join(texts)
-    if relief is not None:
-        # One sentence in the place of what the advised split cures, or after what it does not.
+        # What the advised split gains is known, what fuller chunks gain is not: the ends come last. One
+        # sentence stands in the place of what the split cures, or after what it does not.
         ends = [loss.text for loss in found if loss.kind == "ends"]
-        told = [relief if loss.kind == "busy" else loss.text for loss in found if loss.kind != "ends"]
-        return " ".join(dict.fromkeys([*told, relief, *ends]))
-    if found and is_balanced(analysis):
+        others = [relief if loss.kind == "busy" else loss.text for loss in found if loss.kind != "ends"]
+        return " ".join(dict.fromkeys([*others, *([] if blamed else [relief]), *ends]))
+    if found and not blamed and is_balanced(analysis):
         return " ".join(["The split is balanced within error.", *texts])
     return " ".join(texts)
 

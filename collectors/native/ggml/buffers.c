@@ -105,7 +105,8 @@ void tables_of_buffer(ggml_object buffer, ggml_object handle) {
     struct device *device = device_of(ggml_api()->ggml_backend_buft_get_device(handle));
     /* Without functions it is one that llama.cpp only asks about, and not memory. One with ours was made
      * within another's making. */
-    if ((slots != 9 && slots != 11) || table[SET] == NULL || table[SET] == ADDRESS(our_set) || device == NULL || device->is_host)
+    if ((slots != 9 && slots != 11) || table[SET] == NULL || table[SET] == ADDRESS(our_set) ||
+        device == NULL || device->is_host)
         return;
     int copy = slots == 11 ? 8 : 6;
     pthread_mutex_lock(&lock);

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from bubblescope.native.build import build
 from bubblescope.native.libraries import FOLDER, LIBRARIES
 from bubblescope.record.assemble import traces_of
@@ -150,3 +152,8 @@ def recorded(programs: Programs, spool: Path, *words: str, **variables: str | Pa
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr[-2000:]
     (trace,) = traces_of(str(spool))
     return trace
+
+
+def of_kind(trace: Trace, kind: str) -> pd.DataFrame:
+    """The spans of a kind."""
+    return trace.spans[trace.spans["kind"] == kind]

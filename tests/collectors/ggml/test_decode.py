@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from bubblescope.native.build import build
@@ -22,6 +21,7 @@ from tests.collectors.ggml.running import (
     compiled,
     environment,
     fake_cuda,
+    of_kind,
     recorded,
     sanitized_library,
     sanitizer_runtimes,
@@ -50,10 +50,6 @@ def trace(programs: Programs, log: Path, tmp_path_factory: pytest.TempPathFactor
     """A prompt of 1024 tokens in ubatches of 256 over three devices, and one token after it."""
     spool = tmp_path_factory.mktemp("spool")
     return recorded(programs, spool, *arguments(programs), FAKE_GPU_LOG=log)
-
-
-def of_kind(trace: Trace, kind: str) -> pd.DataFrame:
-    return trace.spans[trace.spans["kind"] == kind]
 
 
 def logged(log: Path, device: str) -> list[tuple[int, int]]:

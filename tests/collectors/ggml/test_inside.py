@@ -22,6 +22,7 @@ from tests.collectors.ggml.running import (
     Programs,
     compiled,
     environment,
+    of_kind,
     recorded,
     sanitized_library,
     sanitizer_runtimes,
@@ -55,10 +56,6 @@ def trace(programs: Programs, log: Path, tmp_path_factory: pytest.TempPathFactor
     spool = tmp_path_factory.mktemp("spool")
     variables = {"FAKE_GPU_LOG": log, "FAKE_GPU_NODE_US": "400,400,400"}
     return recorded(programs, spool, str(programs.model), *PROMPT, **variables)
-
-
-def of_kind(trace: Trace, kind: str) -> pd.DataFrame:
-    return trace.spans[trace.spans["kind"] == kind]
 
 
 def rows(spans: pd.DataFrame, *columns: str) -> list[tuple[object, ...]]:
