@@ -66,15 +66,15 @@ def main() -> None:
         print(f"a span, begin and end: {span_ns:.0f} ns, {span_ns / lines_ns:.2f} of two lines of JSON")
         served, spans = recorded(Path(folder), pairs)
     without, with_it = by_kind(served.ttft_ns, plan(pairs))
-    differences = [on / off - 1 for off, on in zip(without, with_it, strict=True)]
+    both = list(zip(without, with_it, strict=True))
     usual_ns, spans_of_one = statistics.median(without), spans / (pairs + WARM_UP)
     alone = spans_of_one * span_ns / usual_ns
     print(
         f"a request: {usual_ns / 1e6:.1f} ms to its first token, {spans_of_one:.0f} spans: {alone:.3%} of it"
     )
     print(f"time to first token with recording, {pairs} pairs of requests:")
-    print(f"  mean   {interval(differences, statistics.fmean)}")
-    print(f"  median {interval(differences, statistics.median)}")
+    print(f"  mean   {interval(both, of_means)}")
+    print(f"  median {interval(both, of_median)}")
     share = served.launcher_cpu_s / served.wall_s
     print(f"the launcher meanwhile: {served.launcher_cpu_s:.2f} s on a CPU, {share:.3%} of one")
 
@@ -92,12 +92,26 @@ def by_kind(ttft_ns: Sequence[int], recorded: Sequence[bool]) -> tuple[list[int]
     return [ns for ns, on in counted if not on], [ns for ns, on in counted if on]
 
 
-def interval(differences: Sequence[float], of: Callable[[Sequence[float]], float]) -> str:
-    """A figure of the differences and its 95 % interval, by drawing as many of them again and again."""
+def of_means(pairs: Sequence[tuple[int, int]]) -> float:
+    """How much more the recorded requests took on average. Pairs: without, with.
+
+    Not the mean of the pairs' own shares, which is above nought by the variance of the noise even where
+    both are alike: of 80 against 100 and 100 against 80 it is +2.5 %.
+    """
+    return sum(on for _, on in pairs) / sum(off for off, _ in pairs) - 1
+
+
+def of_median(pairs: Sequence[tuple[int, int]]) -> float:
+    """How much more the recorded request took in the pair in the middle."""
+    return statistics.median(on / off for off, on in pairs) - 1
+
+
+def interval(pairs: Sequence[tuple[int, int]], of: Callable[[Sequence[tuple[int, int]]], float]) -> str:
+    """A figure of the pairs and its 95 % interval, by drawing as many of them again and again."""
     lot = random.Random(2026)
-    drawn = sorted(of(lot.choices(differences, k=len(differences))) for _ in range(RESAMPLES))
+    drawn = sorted(of(lot.choices(pairs, k=len(pairs))) for _ in range(RESAMPLES))
     low, high = drawn[math.floor(0.025 * RESAMPLES)], drawn[math.ceil(0.975 * RESAMPLES) - 1]
-    return f"{of(differences):+.2%}, 95 % interval {low:+.2%} to {high:+.2%}"
+    return f"{of(pairs):+.2%}, 95 % interval {low:+.2%} to {high:+.2%}"
 
 
 def event_costs(folder: Path) -> tuple[float, float]:

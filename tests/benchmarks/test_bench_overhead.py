@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "bench_overhead.py"
 _spec = importlib.util.spec_from_file_location("bench_overhead", SCRIPT)
@@ -34,11 +35,23 @@ def test_partners_stand_beside_each_other() -> None:
     assert bench.by_kind([*warm_up, 11, 10, 20, 22], recorded) == ([10, 20], [11, 22])
 
 
+def test_noise_alone_is_no_cost() -> None:
+    """Both kinds are alike, so both figures are nought, however much single requests differ."""
+    noisy = [(80, 100), (100, 80), (100, 100)]
+    assert bench.of_means(noisy) == 0
+    assert bench.of_median(noisy) == 0
+
+
+def test_a_cost_is_what_the_recorded_requests_took_longer() -> None:
+    assert bench.of_means([(100, 103), (300, 301)]) == pytest.approx(0.01)
+    assert bench.of_median([(100, 103), (300, 301), (100, 101)]) == pytest.approx(0.01)
+
+
 def test_the_interval_holds_the_figure_and_is_none_where_all_are_alike() -> None:
-    assert bench.interval([0.01] * 5, statistics.fmean) == "+1.00%, 95 % interval +1.00% to +1.00%"
-    numbers = [0.0, 0.02] * 50
+    assert bench.interval([(100, 101)] * 5, bench.of_means) == "+1.00%, 95 % interval +1.00% to +1.00%"
     # Of the mean: its standard error is 0.01 / sqrt(100) = 0.1 %, so about 0.8 % to 1.2 %.
-    found = [float(n) for n in re.findall(r"([+-]\d+\.\d+)%", bench.interval(numbers, statistics.fmean))]
+    told = bench.interval([(100, 100), (100, 102)] * 50, bench.of_means)
+    found = [float(n) for n in re.findall(r"([+-]\d+\.\d+)%", told)]
     assert found[0] == 1.0
     assert 0.75 <= found[1] <= 0.85 and 1.15 <= found[2] <= 1.25
 
