@@ -30,9 +30,11 @@ RESAMPLES = 4000
 #: Tells the stages, which are processes of their own, how many pairs of requests there are.
 PAIRS_VARIABLE = "BENCH_OVERHEAD_PAIRS"
 
-#: A whole span against what a collector would do that writes a line of JSON at each end.
+#: A whole span against what a collector would do that writes a line of JSON at each end, in a loop; and
+#: a span where an engine has it, between products of matrices that fill the caches, against no span there.
 EVENT = """
-import json, os, time, timeit
+import json, os, statistics, time, timeit
+import numpy
 import _bubblescope_inject as recorder
 stage = recorder.stage(0, layers=(0, 10))
 file = os.open(os.environ["LINES"], os.O_WRONLY | os.O_CREAT)
@@ -44,8 +46,18 @@ def lines():
         line = {"kind": "forward", "phase": "prefill", "step": 1, "microbatch": 1, "tokens": 4096,
                 "prefix": 8192, "time_ns": time.monotonic_ns(), "end": end}
         os.write(file, json.dumps(line).encode())
+def nothing():
+    pass
+left, right = numpy.ones((256, 2048), numpy.float32), numpy.ones((2048, 6144), numpy.float32)
+def after_a_product(what):
+    left @ right
+    begin = time.perf_counter_ns()
+    what()
+    return time.perf_counter_ns() - begin
 number = 20_000
-print(*(min(timeit.repeat(f, number=number, repeat=9)) / number * 1e9 for f in (span, lines)))
+span_ns, lines_ns = (min(timeit.repeat(f, number=number, repeat=9)) / number * 1e9 for f in (span, lines))
+times = [(after_a_product(span), after_a_product(nothing)) for _ in range(100)]
+print(span_ns, lines_ns, *map(statistics.median, zip(*times)))
 """
 
 
@@ -62,15 +74,17 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=500, help="pairs of requests (500)")
     pairs = parser.parse_args().pairs
     with tempfile.TemporaryDirectory() as folder:
-        span_ns, lines_ns = event_costs(Path(folder))
+        span_ns, lines_ns, cold_ns = event_costs(Path(folder))
         print(f"a span, begin and end: {span_ns:.0f} ns, {span_ns / lines_ns:.2f} of two lines of JSON")
+        print(f"after a product of large matrices: {cold_ns:.0f} ns")
         served, spans = recorded(Path(folder), pairs)
     without, with_it = by_kind(served.ttft_ns, plan(pairs))
     both = list(zip(without, with_it, strict=True))
     usual_ns, spans_of_one = statistics.median(without), spans / (pairs + WARM_UP)
-    alone = spans_of_one * span_ns / usual_ns
+    warm, cold = (spans_of_one * ns / usual_ns for ns in (span_ns, cold_ns))
     print(
-        f"a request: {usual_ns / 1e6:.1f} ms to its first token, {spans_of_one:.0f} spans: {alone:.3%} of it"
+        f"a request: {usual_ns / 1e6:.1f} ms to its first token, {spans_of_one:.0f} spans: {warm:.3%} of it; "
+        f"{cold:.2%} with all of them after such a product"
     )
     print(f"time to first token with recording, {pairs} pairs of requests:")
     print(f"  mean   {interval(both, of_means)}")
@@ -114,8 +128,8 @@ def interval(pairs: Sequence[tuple[int, int]], of: Callable[[Sequence[tuple[int,
     return f"{of(pairs):+.2%}, 95 % interval {low:+.2%} to {high:+.2%}"
 
 
-def event_costs(folder: Path) -> tuple[float, float]:
-    """Nanoseconds of a span, and of the same as two lines of JSON."""
+def event_costs(folder: Path) -> tuple[float, float, float]:
+    """Nanoseconds of a span, of the same as two lines of JSON, and of a span after a matrix product."""
     spool = folder / "spool"
     spool.mkdir()
     told = subprocess.run(
@@ -125,13 +139,14 @@ def event_costs(folder: Path) -> tuple[float, float]:
             "PYTHONPATH": str(ROOT / "collectors"),
             "BUBBLESCOPE_SPOOL": str(spool),
             "LINES": str(folder / "lines"),
+            "OPENBLAS_NUM_THREADS": "1",
         },
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    span_ns, lines_ns = map(float, told.stdout.split())
-    return span_ns, lines_ns
+    span_ns, lines_ns, cold_ns, nothing_ns = map(float, told.stdout.split())
+    return span_ns, lines_ns, cold_ns - nothing_ns
 
 
 def recorded(folder: Path, pairs: int) -> tuple[Served, int]:

@@ -60,6 +60,7 @@ def test_it_runs_and_records_what_it_says() -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--pairs", "3"], capture_output=True, text=True, timeout=300, check=True
     )
+    assert re.search(r"^after a product of large matrices: \d+ ns", done.stdout, re.MULTILINE)
     assert f" {SPANS} spans: " in done.stdout
     assert len(re.findall(r"95 % interval [+-]\d+\.\d+% to [+-]\d+\.\d+%", done.stdout)) == 2
     assert re.search(r"^the launcher meanwhile: \d+\.\d+ s on a CPU", done.stdout, re.MULTILINE)
