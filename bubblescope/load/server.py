@@ -20,8 +20,6 @@ from bubblescope.load.interfaces import OPENAI, SGLANG, Interface
 from bubblescope.load.plan import Prompt
 
 _PREFILL_SECONDS, _CONNECT_SECONDS, _INFORM_SECONDS = 3600.0, 60.0, 30.0
-#: A connection idle for longer is not used again: servers close theirs after five seconds.
-_IDLE_SECONDS = 1.0
 #: Of an error's text, so much is shown.
 _SHOWN = 300
 _EVENT = b"data:"
@@ -68,7 +66,9 @@ class Server:
             raise LoadError(f"{url!r} is no address of a server; http://127.0.0.1:8000 is one")
         # No proxies, no credentials of the environment: only this address.
         timeout = httpx.Timeout(_PREFILL_SECONDS, connect=_CONNECT_SECONDS)
-        limits = httpx.Limits(keepalive_expiry=_IDLE_SECONDS)
+        # Each request has a connection of its own: any server may close one that has had its answer,
+        # without a word, while the next request is on its way.
+        limits = httpx.Limits(max_keepalive_connections=0)
         self._client = httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=timeout, limits=limits)
 
     async def __aenter__(self) -> Server:
