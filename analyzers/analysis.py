@@ -15,6 +15,7 @@ from bubblescope.analyzers.blame import blame, culprits
 from bubblescope.analyzers.bursts import around_steps, bursts
 from bubblescope.analyzers.concurrency import concurrency, ideal_bubble_ratio
 from bubblescope.analyzers.findings.findings import findings
+from bubblescope.analyzers.host_lead import late_hosts
 from bubblescope.analyzers.kernels import kernel_times
 from bubblescope.analyzers.layer_times import layer_times
 from bubblescope.analyzers.layers import layers
@@ -91,6 +92,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
             *ops.lost,
             *stages.lost,
             *layers_lost,
+            *late_hosts(trace, stages, leaders, window),
             *_doubts(ops.frame, acts, inside, stages, spans, marks),
         ),
     )

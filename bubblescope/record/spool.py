@@ -26,7 +26,8 @@ _TAIL = [("type", "u1"), ("state", "u1")]
 _SPAN = np.dtype([
     ("step", "<i8"), ("microbatch", "<i8"), ("bytes", "<i8"), ("begin_ns", "<i8"), ("end_ns", "<i8"),
     ("tokens", "<i4"), ("prefix", "<i4"), ("layer_begin", "<i2"), ("layer_end", "<i2"), ("stage", "<u2"),
-    ("peer", "<i2"), ("kind", "u1"), ("phase", "u1"), ("clock", "u1"), ("", "V3"), *_TAIL,
+    ("peer", "<i2"), ("kind", "u1"), ("phase", "u1"), ("clock", "u1"), ("", "V1"), ("lead", "<u2"),
+    *_TAIL,
 ])  # fmt: skip
 _STAGE = np.dtype([
     ("memory_bytes", "<i8"), ("stage", "<i4"), ("rank", "<i4"), ("ordinal", "<i4"), ("layer_begin", "<i4"),

@@ -80,6 +80,9 @@ def spans(processes: Sequence[Process], found: Devices, begin_ns: int) -> tuple[
             "kind": np.array(layout.KINDS)[rows["kind"]],
             "phase": np.array(layout.PHASES)[rows["phase"]],
             "clock": np.array(layout.CLOCKS)[rows["clock"]],
+            "lead_ns": np.where(
+                rows["lead"] > 0, (rows["lead"].astype(np.int64) - 1) * layout.LEAD_NS, UNKNOWN
+            ),
         },
     )
     return table, early

@@ -80,8 +80,9 @@ SLICES = Schema(
 
 #: One piece of work of one stage on one microbatch. `device` is the position in `Run.devices`;
 #: `peer` the other stage of a recv, send or copy. Layers are half open. `clock` says where the
-#: times were taken. A `layer` is one layer of a forward, an `attention` the attention of one: they lie
-#: within the forward's own span, whose time is theirs.
+#: times were taken. `lead_ns` is how long before its end on the device the host had launched the last of
+#: it (65.5 ms where it was longer). A `layer` is one layer of a forward, an `attention` the attention of
+#: one: they lie within the forward's own span, whose time is theirs.
 SPANS = Schema(
     "spans",
     {
@@ -100,8 +101,10 @@ SPANS = Schema(
         "begin_ns": "time",
         "end_ns": "time",
         "clock": CLOCKS,
+        "lead_ns": "int64",
     },
     intervals=True,
+    defaults={"lead_ns": UNKNOWN},
 )
 
 #: One row per request, in order of arrival. `warmup` requests are shown in no total.

@@ -78,6 +78,7 @@ class SpanArguments(msgspec.Struct, gc=False):
     begin_ns: Int64
     end_ns: Int64
     clock: str
+    lead_ns: Int64 = UNKNOWN
 
 
 class RequestArguments(msgspec.Struct, gc=False):

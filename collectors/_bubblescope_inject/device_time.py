@@ -125,6 +125,7 @@ class DeviceSpan:
     def end(self, stream: Any = None) -> None:
         """End after everything that is on a stream, by default the current one."""
         end = self._clock.mark(stream)
+        self._launched_ns = monotonic_ns()
         ranges = self._stage.ranges
         if ranges is not None:
             ranges.end(self._range)
@@ -136,4 +137,6 @@ class DeviceSpan:
         self._clock.read_later(self._begin, end, self._write)
 
     def _write(self, begin_ns: int, end_ns: int) -> None:
-        self._stage.measured(self.kind, begin_ns, end_ns, bytes=self.bytes, **self._fields)
+        # The clocks agree within microseconds: less than nothing is nothing.
+        lead_ns = max(0, end_ns - self._launched_ns)
+        self._stage.measured(self.kind, begin_ns, end_ns, bytes=self.bytes, lead_ns=lead_ns, **self._fields)

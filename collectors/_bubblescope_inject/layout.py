@@ -29,8 +29,8 @@ EMPTY, OPEN, COMPLETE = 0, 1, 2
 VOID, SPAN, STAGE, TEXT, FACT, REQUEST, INSTANT, COUNTER, ACTIVITY, LAUNCHES, CARD = range(11)
 
 #: step, microbatch, bytes, begin, end, tokens, prefix, layer begin, layer end, stage, peer, kind,
-#: phase, clock, type, state. `stage` is the number of a STAGE slot of the same file.
-SPAN_SLOT = Struct("<qqqqqiihhHhBBB3xBB")
+#: phase, clock, lead, type, state. `stage` is the number of a STAGE slot of the same file.
+SPAN_SLOT = Struct("<qqqqqiihhHhBBBxHBB")
 #: The same slot while the span is open: microbatch, begin, stage, peer, kind, type, state.
 OPEN_SPAN_SLOT = Struct("<8xq8xq20xHhB5xBB")
 #: memory bytes, stage, rank, ordinal, layer begin, layer end, device name, capability, number.
@@ -53,6 +53,9 @@ LAUNCHES_SLOT = Struct("<qqIIHhhhB29xBB")
 #: time, memory used, bytes sent and received over NVLink, power (mW), KB/s sent and received over PCIe,
 #: reasons for the clock, SM and memory clock (MHz), temperature, utilisation (percent), number of the card.
 CARD_SLOT = Struct("<qqqqiiiihhhhH4xBB")
+
+#: A span's lead is told in units of this, and one more, so that 0 says nothing; no more than fits.
+LEAD_NS, LONGEST_LEAD = 1_000, 65_534
 
 KINDS = (
     "forward", "embed", "head", "sample", "recv", "send", "copy", "split", "schedule", "sync", "layer",

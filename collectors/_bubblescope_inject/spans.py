@@ -18,6 +18,8 @@ from .layout import (
     KINDS,
     LAUNCHES,
     LAUNCHES_SLOT,
+    LEAD_NS,
+    LONGEST_LEAD,
     LONGEST_NAME,
     OPEN,
     OPEN_SPAN_SLOT,
@@ -108,7 +110,8 @@ class Span:
             _pack(
                 file.buffer, self._offset, self.step, self.microbatch, self.bytes, self.begin_ns,
                 monotonic_ns(), self.tokens, self.prefix, stage.layer_begin, stage.layer_end, stage.number,
-                self.peer, _KIND_NUMBERS[self.kind], _PHASE_NUMBERS[self.phase], _HOST_CLOCK, SPAN, COMPLETE,
+                self.peer, _KIND_NUMBERS[self.kind], _PHASE_NUMBERS[self.phase], _HOST_CLOCK, 0, SPAN,
+                COMPLETE,
             )  # fmt: skip
             self._file = None  # a second end changes nothing
             if stage.ranges is not None:
@@ -187,18 +190,19 @@ class Stage:
     def measured(
         self, kind: str, begin_ns: int, end_ns: int, *, phase: str = "unknown", step: int = UNKNOWN,
         microbatch: int = UNKNOWN, tokens: int = UNKNOWN, prefix: int = UNKNOWN, peer: int = UNKNOWN,
-        bytes: int = UNKNOWN, clock: str = "device",
+        bytes: int = UNKNOWN, clock: str = "device", lead_ns: int = UNKNOWN,
     ) -> None:  # fmt: skip
         """Note work that is over, with CLOCK_MONOTONIC times.
 
         clock: which clock told them, the device's (brought onto the host's) or the "host"'s.
+        lead_ns: how long before its end on the device the host had launched the last of it.
         The other arguments are those of `span`.
         """
         recording.write(
             lambda file: file.put(
                 SPAN_SLOT, step, microbatch, bytes, begin_ns, end_ns, tokens, prefix, self.layer_begin,
                 self.layer_end, self.number, peer, _KIND_NUMBERS[kind], _PHASE_NUMBERS[phase],
-                _CLOCK_NUMBERS[clock], SPAN,
+                _CLOCK_NUMBERS[clock], _lead(lead_ns), SPAN,
             )
         )  # fmt: skip
 
@@ -254,3 +258,8 @@ class Stage:
                 COUNTER_SLOT, now, value, file.text(name, LONGEST_NAME), self.number, COUNTER
             )
         )
+
+
+def _lead(lead_ns: int) -> int:
+    """As it stands in a slot."""
+    return 0 if lead_ns == UNKNOWN else min(lead_ns // LEAD_NS, LONGEST_LEAD) + 1

@@ -45,3 +45,24 @@ def test_events_are_read_where_the_device_cannot_be_chosen(tmp_path: Path) -> No
         TORCH + "cuda.set_device = no_device\nread_all(DeviceClock(Some(cuda=cuda), 0))", tmp_path
     )
     assert process.lost["refused"] == 2
+
+
+def test_a_span_tells_how_far_ahead_of_the_device_the_host_was(tmp_path: Path) -> None:
+    """The device is done 3 ms after the last launch; in the second span a little before, as clocks go."""
+    ended = """
+from _bubblescope_inject.device_time import DeviceSpan
+import _bubblescope_inject as recorder
+
+class Clock:
+    def mark(self, stream=None): return None
+    def read_later(self, begin, end, use):
+        launched = span._launched_ns
+        use(launched - 5_000_000, launched + after)
+
+clock, stage = Clock(), recorder.stage(0, layers=(0, 10))
+for after in (3_000_000, -2_000, 70_000_000):
+    span = DeviceSpan(clock, stage, "forward", phase="prefill", step=1, microbatch=1, tokens=8, prefix=0)
+    span.begin().end()
+stage.measured("forward", 1, 2)
+"""
+    assert recorded(ended, tmp_path).spans["lead"].tolist() == [3_001, 1, 65_535, 0]

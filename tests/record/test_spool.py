@@ -42,7 +42,7 @@ def span(
     clock: int = 1,
 ) -> bytes:
     return layout.SPAN_SLOT.pack(
-        -1, microbatch, -1, begin, end, -1, -1, -1, -1, stage, -1, kind, phase, clock,
+        -1, microbatch, -1, begin, end, -1, -1, -1, -1, stage, -1, kind, phase, clock, 0,
         layout.SPAN, layout.COMPLETE,
     )  # fmt: skip
 
