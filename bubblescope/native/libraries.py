@@ -31,7 +31,7 @@ SPOOL = ("spool.c", "spool_file.c", "room.c")
 _GGML = (
     "ggml/ggml.c", "ggml/tables.c", "ggml/buffers.c", "ggml/marks.c", "ggml/cuda_time.c", "ggml/devices.c",
     "ggml/ubatch.c", "ggml/rpc_server.c", "ggml/launches.c", "ggml/last_words.c", "ggml/facts.c",
-    "ggml/json.c", "ggml/api.c", "ggml/symbols.c", "ggml/symtab.c", "ggml/inside.c",
+    "ggml/json.c", "ggml/api.c", "ggml/symbols.c", "ggml/symtab.c", "ggml/inside.c", "ggml/state.c",
 )  # fmt: skip
 _CUPTI = ("cupti.c", "cupti_open.c", "cupti_names.c", "cupti_devices.c")
 

@@ -59,7 +59,7 @@ LEAD_NS, LONGEST_LEAD = 1_000, 65_534
 
 KINDS = (
     "forward", "embed", "head", "sample", "recv", "send", "copy", "split", "schedule", "sync", "layer",
-    "attention",
+    "attention", "save", "restore",
 )  # fmt: skip
 PHASES = ("prefill", "decode", "mixed", "unknown")
 CLOCKS = ("device", "host")

@@ -131,7 +131,9 @@ def _plausible_rows(document: dict[str, Any], random: Random) -> None:
     share = random.choice((0.02, 0.3, 1.0))
     what = random.randrange(8)
     many = random.choice((3, 300, 100_000))
-    kinds = ("forward", "recv", "send", "copy", "split", "layer", "attention", "schedule", "sync", "sample")
+    kinds = (
+        "forward", "recv", "send", "copy", "split", "layer", "attention", "schedule", "sync", "sample", "save",
+    )  # fmt: skip
     for row in spans:
         if random.random() > share:
             continue

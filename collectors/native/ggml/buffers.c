@@ -1,4 +1,5 @@
 #include "ggml/forward.h"
+#include "ggml/state.h"
 #include "ggml/tables.h"
 #include "ggml/ubatch.h"
 
@@ -66,7 +67,7 @@ static void our_get(ggml_object buffer, ggml_object tensor, void *data, size_t o
     forward_is_over(type->device);
     if (copied_to != NULL && copied_from == type->device)
         message_span(copied_from, copied_to, SPOOL_SEND, begin_ns, size);
-    else
+    else if (!state_is_copied())
         host_span(type->device, SPOOL_COPY, begin_ns, (int64_t)size);
 }
 

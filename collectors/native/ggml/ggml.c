@@ -6,6 +6,7 @@
 #include "ggml/inside.h"
 #include "ggml/last_words.h"
 #include "ggml/stand_in.h"
+#include "ggml/state.h"
 #include "ggml/tables.h"
 #include "ggml/ubatch.h"
 
@@ -39,6 +40,7 @@ static void begin_step(ggml_object context) {
     if (!records)
         return;
     tell_context(context);
+    state_forget();
     this_step = __atomic_fetch_add(&steps, 1, __ATOMIC_RELAXED);
     graph_since = graph_until = inputs_since = 0;
 }

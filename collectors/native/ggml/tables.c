@@ -4,6 +4,7 @@
 #include "ggml/launches.h"
 #include "ggml/marks.h"
 #include "ggml/rpc_server.h"
+#include "ggml/state.h"
 #include "ggml/ubatch.h"
 
 #include <pthread.h>
@@ -145,7 +146,7 @@ static void our_get(ggml_object backend, ggml_object tensor, void *data, size_t 
     int64_t begin_ns = spool_now();
     device->real.get(backend, tensor, data, offset, size);
     device->reads = true;
-    if (this_ubatch()->microbatch >= 0 && is_stage(device))
+    if (this_ubatch()->microbatch >= 0 && !state_is_copied() && is_stage(device))
         host_span(device, SPOOL_COPY, begin_ns, (int64_t)size);
 }
 

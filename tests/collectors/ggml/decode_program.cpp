@@ -1,14 +1,18 @@
 // Decodes tokens with libllama, as a program of one's own does: decode_program MODEL DEVICES TOKENS UBATCH [SPLIT]
 // The backends are those in the folder GGML_BACKEND_DIR and the file GGML_BACKEND_PATH, and
-// with RPC_SERVERS those at these addresses. DEVICES and SPLIT are separated by commas.
+// with RPC_SERVERS those at these addresses. DEVICES and SPLIT are separated by commas. With STATE_COPIES the
+// sequence is then saved and restored.
 
 #include "ggml-backend.h"
 #include "llama.h"
 
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 static std::vector<std::string> words(const char * text) {
@@ -17,6 +21,30 @@ static std::vector<std::string> words(const char * text) {
     for (std::string word; std::getline(stream, word, ',');)
         found.push_back(word);
     return found;
+}
+
+// Makes room for the state of the sequence, which takes at least 20 ms, saves and restores it.
+static bool save_and_restore(llama_context * context, bool as_once) {
+    const size_t size = as_once ? llama_state_seq_get_size(context, 0) : llama_state_seq_get_size_ext(context, 0, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::vector<uint8_t> state(size);
+    errno = 77;
+    const size_t saved = as_once ? llama_state_seq_get_data(context, state.data(), size, 0)
+                                 : llama_state_seq_get_data_ext(context, state.data(), size, 0, 0);
+    const size_t restored = as_once ? llama_state_seq_set_data(context, state.data(), size, 0)
+                                    : llama_state_seq_set_data_ext(context, state.data(), size, 0, 0);
+    return saved == size && restored == size && errno == 77;
+}
+
+static bool copy_states(llama_context * context, llama_token next) {
+    bool good = save_and_restore(context, true);
+    std::thread([&] { good = save_and_restore(context, false) && good; }).join();
+    // Asked for, and not used before the next token.
+    std::vector<uint8_t> state(llama_state_seq_get_size_ext(context, 0, 0) + (1 << 20));
+    llama_decode(context, llama_batch_get_one(&next, 1));
+    llama_synchronize(context);
+    good = llama_state_seq_get_data_ext(context, state.data(), state.size(), 0, 0) > 0 && good;
+    return llama_state_seq_set_data_ext(context, state.data(), 4, 0, 0) == 0 && good; // cut short: an error
 }
 
 int main(int count, char ** arguments) {
@@ -67,6 +95,8 @@ int main(int count, char ** arguments) {
     if (status == 0)
         llama_decode(context, llama_batch_get_one(&next, 1));
     llama_synchronize(context);
+    if (getenv("STATE_COPIES") && !copy_states(context, next))
+        return 3;
     llama_sampler_free(sampler);
     llama_free(context);
     llama_model_free(model);
