@@ -13,6 +13,8 @@ from bubblescope.trace.model import Trace
 
 #: Stage spans that are compute where the device's own timeline was not recorded.
 COMPUTE_SPANS = ("forward", "embed", "head", "sample")
+#: What only the host is busy with, however the devices' times are known.
+HOST_SPANS = ("schedule", "save", "restore")
 _WORK = ("kernel", "copy", "memset")
 
 
@@ -66,10 +68,16 @@ def on_device(spans: pd.DataFrame) -> pd.DataFrame:
     return spans[(spans["clock"] == "device") | ~spans["device"].isin(timed)]
 
 
+def state_copies(spans: pd.DataFrame) -> iv.Intervals:
+    """When the state of sequences was brought from the devices into host memory, or back."""
+    copies = spans[spans["kind"].isin(("save", "restore"))]
+    return iv.union(copies["begin_ns"].to_numpy(), copies["end_ns"].to_numpy())
+
+
 def _from_spans(spans: pd.DataFrame) -> Activity:
     spans = on_device(spans)
     compute = spans[spans["kind"].isin(COMPUTE_SPANS)]
-    work = spans[spans["kind"] != "schedule"]
+    work = spans[~spans["kind"].isin(HOST_SPANS)]
     return _activity(*(part[side].to_numpy() for part in (compute, work) for side in ("begin_ns", "end_ns")))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bubblescope.analyzers import intervals as iv
-from bubblescope.analyzers.activity import Activity, activities
+from bubblescope.analyzers.activity import HOST_SPANS, Activity, activities, state_copies
 from bubblescope.analyzers.advice.recommend import recommend
 from bubblescope.analyzers.blame import blame, culprits
 from bubblescope.analyzers.bursts import around_steps, bursts
@@ -55,7 +55,8 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     marks = phase_marks(trace)
     opened = bursts(trace, acts, window[1], options.idle_gap_ns, marks)
     sends = activation_sends(ops.frame, stages)
-    states = timeline(acts, split, opened, sends, window)
+    copies = iv.subtract(state_copies(trace.spans), iv.merge(*(act.compute for act in acts)))
+    states = timeline(acts, split, opened, sends, window, copies)
     held, layers_from, layers_lost = (
         layers(trace, stages, spans, options.partition) if is_pipeline else ({}, None, ())
     )
@@ -85,7 +86,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         culprits=blamed,
         layer_times=layer_times(spans, leaders, window),
         kernel_times=kernel_times(trace, spans, stages, leaders, held, window),
-        requests=request_breakdowns(trace, stages, spans, states, leaders),
+        requests=request_breakdowns(trace, stages, spans, states, leaders, copies),
         stragglers=stragglers(trace, stages, spans, acts, ops.frame, held) if is_pipeline else (),
         lost=(
             *trace.run.lost,
@@ -117,7 +118,7 @@ def _window(trace: Trace, acts: Sequence[Activity], options: Options) -> tuple[t
     working = [act for act in acts if len(act.work)]
     if not working:
         return (0, 0), "device work"
-    steps = trace.spans[trace.spans["kind"] != "schedule"]
+    steps = trace.spans[~trace.spans["kind"].isin(HOST_SPANS)]
     if len(steps):
         extent = int(steps["begin_ns"].min()), int(steps["end_ns"].max())
         return around_steps(working, *extent, options.idle_gap_ns), "device work"

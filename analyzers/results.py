@@ -134,8 +134,8 @@ class Stage:
 class RequestBreakdown:
     """One measured request and where its time to first token went.
 
-    breakdown_ns: keys "queue", "host", "transfer", "bubble", "outside" and "compute_stage_N";
-    they sum to ttft_ns. Empty where it cannot be told.
+    breakdown_ns: keys "queue", "host", "transfer", "bubble", "outside" and "compute_stage_N", and "state"
+        where states of sequences were copied; they sum to ttft_ns. Empty where it cannot be told.
     """
 
     request: str

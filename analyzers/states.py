@@ -24,10 +24,12 @@ def timeline(
     bursts: pd.DataFrame,
     sends: pd.DataFrame,
     window: tuple[int, int],
+    copies: iv.Intervals,
 ) -> pd.DataFrame:
     """The states of every device that did any work (schema TIMELINE).
 
-    `sends` are the sends of activations: drain begins after a device's last one.
+    `sends` are the sends of activations: drain begins after a device's last one. While the host `copies`
+    the state of sequences and no device computes, none waits for the pipeline to fill or drain.
     """
     whole = iv.span(*window)
     open_time = bursts[["begin_ns", "end_ns"]].to_numpy().astype(np.int64)
@@ -42,8 +44,8 @@ def timeline(
             "compute": activity.compute,
             "transfer": _set(waits.transfers[waits.transfers["device"] == device]),
             "idle": iv.subtract(whole, open_time),
-            "fill": fill,
-            "drain": drain,
+            "fill": iv.subtract(fill, copies),
+            "drain": iv.subtract(drain, copies),
             "starved": _set(waiting[waiting["state"] == "starved"]),
             "blocked": _set(waiting[waiting["state"] == "blocked"]),
             "host": whole,

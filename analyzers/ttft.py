@@ -25,7 +25,7 @@ States = NDArray[np.object_]
 Timelines = dict[int, tuple[iv.Intervals, States]]
 
 #: What a gap in the path is called, by the state of the device that the path goes on with.
-_GAP = {"host": "host", "transfer": "transfer", "idle": "outside", "compute": "queue"}
+_GAP = {"host": "host", "state": "state", "transfer": "transfer", "idle": "outside", "compute": "queue"}
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,18 @@ class _Schedule:
 
 
 def request_breakdowns(
-    trace: Trace, pipeline: Pipeline, spans: pd.DataFrame, timeline: pd.DataFrame, leaders: Sequence[int]
+    trace: Trace,
+    pipeline: Pipeline,
+    spans: pd.DataFrame,
+    timeline: pd.DataFrame,
+    leaders: Sequence[int],
+    copies: iv.Intervals,
 ) -> tuple[RequestBreakdown, ...]:
-    """One entry per measured request, in order of arrival."""
+    """One entry per measured request, in order of arrival. `copies`: when states of sequences were copied."""
     measured = trace.requests[~trace.requests["warmup"]]
     if not len(measured):
         return ()
-    schedule, timelines = _schedule(spans, leaders), _by_device(timeline)
+    schedule, timelines = _schedule(spans, leaders), _by_device(timeline, copies)
     starts = sorted(spans.loc[spans["prefix"] == 0, "microbatch"].unique().tolist())
     answered = measured["first_token_ns"].notna().tolist()
     columns = (
@@ -129,14 +134,19 @@ def _path(step: _Step, schedule: _Schedule, arrival: int) -> Iterator[_Step]:
         current = schedule.before(current)
 
 
-def _by_device(timeline: pd.DataFrame) -> Timelines:
-    return {
-        device: (
-            own[["begin_ns", "end_ns"]].to_numpy().astype(np.int64),
-            own["state"].astype(object).to_numpy(),
-        )
-        for (device,), own in grouped(timeline, "device")
-    }
+def _by_device(timeline: pd.DataFrame, copies: iv.Intervals) -> Timelines:
+    """Of the time of its host, what copying states took is a state of its own here."""
+    found = {}
+    for (device,), own in grouped(timeline, "device"):
+        times = own[["begin_ns", "end_ns"]].to_numpy().astype(np.int64)
+        state = own["state"].astype(object).to_numpy()
+        host = times[state == "host"]
+        copying, others = iv.intersect(host, copies), iv.subtract(host, copies)
+        every = np.concatenate((times[state != "host"], copying, others))
+        named = [*state[state != "host"], *["state"] * len(copying), *["host"] * len(others)]
+        order = np.argsort(every[:, 0], kind="stable")
+        found[device] = every[order], np.array(named, dtype=object)[order]
+    return found
 
 
 def _share_gap(
@@ -150,5 +160,6 @@ def _share_gap(
     length = common[:, 1] - common[:, 0]
     for state, ns in zip(states[row].tolist(), length.tolist(), strict=True):
         outside = after_work and state in ("drain", "host")
-        parts["outside" if outside else _GAP.get(state, "bubble")] += ns
+        part = "outside" if outside else _GAP.get(state, "bubble")
+        parts[part] = parts.get(part, 0) + ns
     parts["outside"] += end - begin - int(length.sum())

@@ -8,6 +8,7 @@ from bubblescope.analyzers.findings.launch_bound import launch_bound
 from bubblescope.analyzers.findings.llama_costs import costs
 from bubblescope.analyzers.findings.llama_devices import without_layers
 from bubblescope.analyzers.findings.llama_pipelining import drained_by_reuse, small_ubatches, switched_off
+from bubblescope.analyzers.findings.prompt_cache import prompt_cache
 from bubblescope.analyzers.findings.replay import COPIES, replay
 from bubblescope.analyzers.findings.ubatches import ubatches
 from bubblescope.analyzers.results import Analysis, Finding
@@ -30,6 +31,7 @@ def _of_llama_cpp(analysis: Analysis) -> Iterator[Finding]:
     names = [device.name or "" for device in analysis.trace.run.devices]
     yield from costs(played, pipelining, names)
     yield from switched_off(played, facts)
+    yield from prompt_cache(analysis, found)
     if pipelining:
         yield from drained_by_reuse(played)
         yield from small_ubatches(played, facts)

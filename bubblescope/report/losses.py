@@ -9,7 +9,16 @@ from itertools import groupby
 from bubblescope.analyzers.advice.engines import chunk_flags, waits_for_answers
 from bubblescope.analyzers.results import Analysis, Stage
 from bubblescope.report.quantities import duration, share
-from bubblescope.report.waits import Wait, active_ns, count, named, sentence_case, token_phases, waits
+from bubblescope.report.waits import (
+    Wait,
+    active_ns,
+    copying_ns,
+    count,
+    named,
+    sentence_case,
+    token_phases,
+    waits,
+)
 
 #: A loss below this share of a stage's time is none worth a sentence of its own.
 WORTH_NAMING = 0.05
@@ -17,6 +26,7 @@ WORTH_NAMING = 0.05
 _EVEN = 1.10
 #: More than this many times the ideal bubble is not what filling and draining cost.
 _FAR_ABOVE = 2.0
+_LAUNCHES_LATE = "what it does there (scheduling, launching, synchronising) is too slow"
 
 
 @dataclass(frozen=True)
@@ -136,7 +146,7 @@ def _clause(analysis: Analysis, wait: Wait) -> str:
     if wait.culprit is None:
         return f"{who} waits {how_long}, and the recording does not tell for whom"
     if wait.culprit == wait.stage:
-        return _own_clause(wait, who, how_long)
+        return _own_clause(analysis, wait, who, how_long)
     whom = f"stage {wait.culprit}"
     if wait.cause == "compute":
         return f"{who} waits {how_long} for {whom}, {_imbalance(analysis, wait)}"
@@ -150,14 +160,13 @@ def _clause(analysis: Analysis, wait: Wait) -> str:
     return f"{who} waits {how_long} {reasons.get(wait.cause, unknown)}"
 
 
-def _own_clause(wait: Wait, who: str, how_long: str) -> str:
+def _own_clause(analysis: Analysis, wait: Wait, who: str, how_long: str) -> str:
     if wait.cause == "tp_skew":
         return f"the ranks of {who} wait {how_long} for the slowest of their tensor-parallel group"
     if wait.cause == "host":
-        return (
-            f"{who} could work, but {how_long} its own host has not launched anything: "
-            "what it does there (scheduling, launching, synchronising) is too slow"
-        )
+        copying = 2 * copying_ns(analysis, wait.stage) > wait.ns
+        does = "most of that it saves or restores KV caches" if copying else _LAUNCHES_LATE
+        return f"{who} could work, but {how_long} its own host has not launched anything: {does}"
     return f"{who} waits {how_long} within itself, and why cannot be told"
 
 

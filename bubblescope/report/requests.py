@@ -13,6 +13,7 @@ _MOST = 10
 _PARTS = {
     "queue": "queue",
     "host": "host",
+    "state": "saving or restoring KV cache",
     "transfer": "transfer",
     "bubble": "bubble",
     "outside": "outside the devices",

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bubblescope.analyzers import intervals as iv
+from bubblescope.analyzers.activity import state_copies
 from bubblescope.analyzers.results import Analysis, Stage
 from bubblescope.report.escape import visible
 from bubblescope.report.quantities import duration, share
@@ -70,6 +72,15 @@ def reason(stage: int, culprit: int | None, cause: str) -> str:
     if culprit == stage:
         return _OWN_REASONS.get(cause, f"waited within its own stage ({visible(cause)})")
     return _REASONS.get(cause, "waited for {}").format(f"stage {culprit}")
+
+
+def copying_ns(analysis: Analysis, stage: int) -> int:
+    """For how long of the time of its own host the states of sequences were saved or restored."""
+    found = analysis.culprits
+    host = found[(found["waiting_stage"] == stage) & (found["cause"] == "host")]
+    host = host[host["culprit_stage"] == stage]
+    copies = state_copies(analysis.spans)
+    return int(iv.covered_between(copies, host["begin_ns"].to_numpy(), host["end_ns"].to_numpy()).sum())
 
 
 def token_phases(analysis: Analysis, stage: int, culprit: int | None) -> dict[str, int]:

@@ -132,7 +132,8 @@ def _plausible_rows(document: dict[str, Any], random: Random) -> None:
     what = random.randrange(8)
     many = random.choice((3, 300, 100_000))
     kinds = (
-        "forward", "recv", "send", "copy", "split", "layer", "attention", "schedule", "sync", "sample", "save",
+        "forward", "recv", "send", "copy", "split", "layer", "attention", "schedule", "sync", "sample",
+        "save",
     )  # fmt: skip
     for row in spans:
         if random.random() > share:

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import CULPRITS, Analysis, Recommendation
 from bubblescope.report.verdict import verdict
 from bubblescope.trace.frames import SPANS, table
 from bubblescope.trace.model import Clock, Device, Run
+from tests.analyzers.prompts_saved import SAVED, served
+from tests.analyzers.spans import Span
 from tests.report.analyses import BEGIN_NS, MS, analysis, without_devices_work
 
 H200 = Device(rank=0, name="NVIDIA H200")
@@ -331,3 +334,26 @@ def test_without_communication_the_host_is_not_accused() -> None:
 
 def test_a_window_in_which_no_request_was_open() -> None:
     assert verdict(analysis([[("idle", 10)], [("idle", 10)]])).text.startswith("Every stage is idle")
+
+
+#: A message, without which waiting for others could not be told from the hosts' own time.
+SENT = [Span(kind, stage, 80 * MS, 81 * MS, 1, peer=1 - stage) for stage, kind in enumerate(("send", "recv"))]
+
+
+def test_saving_kv_caches_is_named_with_its_flag_and_its_price() -> None:
+    # GIVEN 40 and 20 ms of saving before prompts of 30 ms each
+    told = verdict(analyze(served([*SAVED, *SENT]))).text
+    assert told.startswith(
+        "Before a prompt the server saves the last one's KV cache to host memory (3 GB, 30 ms, not in "
+        "its own timing); none was used again, but without it one that comes again is computed anew: "
+        "--cache-ram 0, 50 % of a prompt's prefill to gain. "
+    )
+    # THEN what the host does in the 80 of 151 ms in which it launches nothing for stage 1 is said as well
+    assert "53 % of the time its own host has not launched anything: most of that it saves" in told
+
+
+def test_a_host_that_saves_for_less_than_half_of_its_time_is_called_slow() -> None:
+    # GIVEN a second prompt that is begun 40 ms after the first, of which 20 were not spent on saving
+    told = verdict(analyze(served([*SAVED[1:], *SENT]))).text
+    assert "its own host has not launched anything: what it does there" in told
+    assert "most of that" not in told
