@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from bubblescope.analyzers import intervals as iv
-from bubblescope.analyzers.activity import state_copies
 from bubblescope.analyzers.findings.replay import WORTH
 from bubblescope.analyzers.findings.ubatches import Longs, Ubatches
 from bubblescope.analyzers.results import Analysis, Finding
+from bubblescope.trace.frames import TIME_LIMIT
 
 
 def prompt_cache(analysis: Analysis, found: Ubatches) -> Iterator[Finding]:
@@ -27,43 +27,39 @@ def prompt_cache(analysis: Analysis, found: Ubatches) -> Iterator[Finding]:
     command = analysis.trace.run.command
     if not any(PurePosixPath(word).name == "llama-server" for word in command):
         return
-    forwards = analysis.spans[analysis.spans["kind"] == "forward"]
-    computing = iv.union(forwards["begin_ns"].to_numpy(), forwards["end_ns"].to_numpy())
-    quiet, begins = _before(analysis, found, computing)
-    copying = iv.subtract(state_copies(analysis.spans), computing)
-    ns = int(iv.covered_between(copying, quiet, begins).sum()) // found.prompts
+    spans = analysis.spans
+    saves, restores = (spans[spans["kind"] == kind] for kind in ("save", "restore"))
+    begin, end = _quiet_before(analysis, found)
+    before = np.searchsorted(end, saves["end_ns"].to_numpy())
+    saves = saves[saves["end_ns"].to_numpy() > np.append(begin, TIME_LIMIT)[before]]
+    saving = iv.union(saves["begin_ns"].to_numpy(), saves["end_ns"].to_numpy())
+    ns = int(iv.covered_between(saving, begin, end).sum()) // found.prompts
     gain = ns / max(ns + float(found.makespan_ns().mean()), 1.0)
     if gain <= WORTH:
         return
-    copies = analysis.spans[analysis.spans["kind"].isin(("save", "restore"))]
-    prompt = np.searchsorted(begins, copies["end_ns"].to_numpy())
-    within = prompt < len(begins)
-    within[within] = copies["begin_ns"].to_numpy()[within] >= quiet[prompt[within]]
-    saves, restores = (copies[within & (copies["kind"] == kind)] for kind in ("save", "restore"))
-    size, taken = _size(saves["bytes"].sum() / found.prompts), _time(ns)
+    size = _in_units(saves["bytes"].sum() / found.prompts, "GB", "MB")
     text = (
-        f"before a prompt the server saves the last one's KV cache to host memory ({size}, {taken}, "
-        "not in its own timing)"
+        f"before a prompt the server saves the last one's KV cache to host memory ({size}, "
+        f"{_in_units(ns, 's', 'ms')}, not in its own timing)"
     )
-    if len(restores):
-        yield Finding("prompt-cache", ns, None, f"{text}; it restored {len(restores)} from there")
+    restored = int(restores["begin_ns"].between(*analysis.window_ns).sum())
+    if restored:
+        yield Finding("prompt-cache", ns, None, f"{text}; it restored {restored} from there")
         return
     text += "; none was used again, but without it one that comes again is computed anew"
     yield Finding("prompt-cache", ns, None, text, "--cache-ram 0", gain)
 
 
-def _before(analysis: Analysis, found: Ubatches, computing: iv.Intervals) -> tuple[Longs, Longs]:
-    """(prompts,) each: the time before each prompt in which no device computes, within the window."""
+def _quiet_before(analysis: Analysis, found: Ubatches) -> tuple[Longs, Longs]:
+    """(prompts,) each: begin and end of the time before each prompt, in the window, without any forward."""
+    forwards = analysis.spans[analysis.spans["kind"] == "forward"]
+    computing = iv.union(forwards["begin_ns"].to_numpy(), forwards["end_ns"].to_numpy())
     begins = np.array([found.begin_ns[found.of_prompt(number)][0] for number in range(found.prompts)])
     earlier = np.searchsorted(computing[:, 0], begins)
     ends = np.append(analysis.window_ns[0], computing[:, 1])[earlier]
-    quiet = np.clip(ends, analysis.window_ns[0], begins)
-    return quiet, begins
+    return np.maximum(ends, analysis.window_ns[0]), begins
 
 
-def _time(ns: int) -> str:
-    return f"{ns / 1e9:.2g} s" if ns >= 1e9 else f"{ns / 1e6:.2g} ms"
-
-
-def _size(count: float) -> str:
-    return f"{count / 1e9:.2g} GB" if count >= 1e9 else f"{count / 1e6:.2g} MB"
+def _in_units(number: float, large: str, small: str) -> str:
+    """A number of bytes or nanoseconds in billions or millions."""
+    return f"{number / 1e9:.1f} {large}" if number >= 1e9 else f"{number / 1e6:.1f} {small}"

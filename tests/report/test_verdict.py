@@ -344,7 +344,7 @@ def test_saving_kv_caches_is_named_with_its_flag_and_its_price() -> None:
     # GIVEN 40 and 20 ms of saving before prompts of 30 ms each
     told = verdict(analyze(served([*SAVED, *SENT]))).text
     assert told.startswith(
-        "Before a prompt the server saves the last one's KV cache to host memory (3 GB, 30 ms, not in "
+        "Before a prompt the server saves the last one's KV cache to host memory (3.0 GB, 30.0 ms, not in "
         "its own timing); none was used again, but without it one that comes again is computed anew: "
         "--cache-ram 0, 50 % of a prompt's prefill to gain. "
     )
