@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,11 +27,12 @@ PATIENCE_SECONDS = 300
 installed = unless_installed(LLAMACPP / "bin" / "llama-bench")
 
 LAYERS = 8
+SHAPE = Shape(layers=LAYERS)
 
 
 @dataclass(frozen=True)
 class Fakes:
-    """What is made once: the library of the fake GPUs, and a model of 8 layers."""
+    """What is made once: the library of the fake GPUs, and a model."""
 
     library: Path
     model: Path
@@ -80,7 +82,7 @@ class Benched:
         return iv.total(iv.intersect(iv.union(times[:, 0], times[:, 1]), window))
 
 
-def make(folder: Path) -> Fakes:
+def make(folder: Path, shape: Shape = SHAPE) -> Fakes:
     """Compile the fake GPUs and write the model."""
     library = folder / "libggml-fake.so"
     source = Path(__file__).with_name("fake_gpu.cpp")
@@ -88,7 +90,7 @@ def make(folder: Path) -> Fakes:
     libraries = [f"-L{LLAMACPP / 'bin'}", "-lggml-base", f"-Wl,-rpath,{LLAMACPP / 'bin'}"]
     command = ["c++", *flags, f"-I{LLAMACPP / 'include'}", str(source), "-o", str(library), *libraries]
     subprocess.run(command, check=True)
-    return Fakes(library, write(folder / "model.gguf", Shape(layers=LAYERS)))
+    return Fakes(library, write(folder / "model.gguf", shape))
 
 
 def bench(
@@ -110,3 +112,32 @@ def bench(
     assert done.returncode == 0, done.stderr[-4000:]
     samples = json.loads(done.stdout.splitlines()[-1])["samples_ts"]
     return Benched(tuple(samples), analyze(read_trace(trace)), log)
+
+
+def server(fakes: Fakes, port: int, *options: str) -> list[str]:
+    """The command of a llama-server with one slot of 4096 tokens."""
+    return [
+        str(LLAMACPP / "bin" / "llama-server"), "-m", str(fakes.model), "--port", str(port), "-ngl", "99",
+        "-np", "1", "-c", "4096", "-t", "1", "-dev", "FAKE0,FAKE1,FAKE2", *options,
+    ]  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def serve(
+    fakes: Fakes, folder: Path, *options: str, prompt: int, requests: int, node_us: Sequence[int]
+) -> Analysis:
+    """Record a llama-server on prompts that differ, after one to warm up."""
+    load = ["--prompt-tokens", str(prompt), "--requests", str(requests)]
+    command = server(fakes, free_port(), *options)
+    done = subprocess.run(
+        [sys.executable, "-m", "bubblescope", "record", "-o", "t.json", *load, "--", *command],
+        env=fakes.environment(folder / "log", node_us), cwd=folder, capture_output=True, text=True,
+        timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return analyze(read_trace(folder / "t.json"))

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-
 import pytest
 
-from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Analysis
-from bubblescope.trace.read import read_trace
-from tests.engines.llamacpp.running import LLAMACPP, PATIENCE_SECONDS, installed, make
+from tests.engines.llamacpp.running import installed, make, serve
 
 pytestmark = installed
 
@@ -23,22 +17,8 @@ UBATCHES = [512, 512, 512, 464]
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     folder = tmp_path_factory.mktemp("server")
-    fakes = make(folder)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = str(listener.getsockname()[1])
-    load = ["--prompt-tokens", str(PROMPT), "--requests", str(REQUESTS)]
-    server = [
-        str(LLAMACPP / "bin" / "llama-server"), "-m", str(fakes.model), "--port", port, "-ngl", "99",
-        "-np", "1", "-c", "4096", "-t", "1", "-dev", "FAKE0,FAKE1,FAKE2", "-ts", "6,1,2",
-    ]  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-m", "bubblescope", "record", "-o", "t.json", *load, "--", *server],
-        env=fakes.environment(folder / "log", (500, 500, 500)), cwd=folder, capture_output=True, text=True,
-        timeout=PATIENCE_SECONDS,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
-    return analyze(read_trace(folder / "t.json"))
+    node_us = (500, 500, 500)
+    return serve(make(folder), folder, "-ts", "6,1,2", prompt=PROMPT, requests=REQUESTS, node_us=node_us)
 
 
 def test_requests_are_known_with_their_time_to_first_token(served: Analysis) -> None:
