@@ -5,6 +5,7 @@ docs/nsight.md says what a name and a payload are made of; a reader finds the sp
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 from .layout import UNKNOWN
 
 DOMAIN = "bubblescope"
+#: Names the library of a tool that NVTX is to load.
+_INJECTED = "NVTX_INJECTION64_PATH"
 
 #: Stage, microbatch and tokens of a span.
 Payload = tuple[int, int, int]
@@ -47,9 +50,12 @@ def find() -> Ranges | None:
     for module, ranges in (("nvtx", _of_nvtx), ("torch", _of_torch)):
         if module in sys.modules:
             try:
-                return ranges(sys.modules[module])
+                found = ranges(sys.modules[module])
             except Exception:  # torch without CUDA, or a version that differs
                 continue
+            # Newer nvtx takes an older tool for none, though it is attached; torch does not ask.
+            if found is not None or _INJECTED not in os.environ:
+                return found
     return None
 
 

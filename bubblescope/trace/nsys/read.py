@@ -22,6 +22,8 @@ from bubblescope.trace.processes import Document
 from bubblescope.trace.source import shown
 
 _MOST_PROCESSES = 1024
+#: Every export has it, also one without a table of events.
+_SESSION = "TARGET_INFO_SESSION_START_TIME"
 _HOW = "record with `nsys profile --trace=cuda,nvtx`"
 
 
@@ -59,6 +61,11 @@ def read_export(path: Path) -> tuple[list[Document], list[Lost]]:
 def _refuse(database: Database, path: Path) -> None:
     if database.cut:
         raise NotATraceError(f"damaged: {shown(path)} is cut off before any table of events")
+    if _SESSION in database.tables:
+        raise NotATraceError(
+            f"empty trace: {shown(path)} is an Nsight Systems export with neither kernels nor NVTX ranges; "
+            f"{_HOW}"
+        )
     raise NotATraceError(
         f"not a trace: {shown(path)} is an SQLite database without the tables of an Nsight Systems export"
     )

@@ -81,22 +81,35 @@ def test_a_reader_finds_the_span_by_the_name_of_its_range(tool: Path, tmp_path: 
     }  # fmt: skip
 
 
+#: A stand-in for torch, which CUDA and hundreds of megabytes would be needed for.
+TORCH = """
+from types import SimpleNamespace
+told = []
+nvtx = SimpleNamespace(range_start=lambda name: told.append(name) or len(told),
+                       range_end=lambda number: told.append(number))
+sys.modules["torch"] = SimpleNamespace(cuda=SimpleNamespace(nvtx=nvtx))
+with recorder.stage(1, rank=1).span("forward", phase="decode", microbatch=7, tokens=1):
+    pass
+print(told[-2:])
+"""
+TOLD_TO_TORCH = "['forward stage=1 rank=1 phase=decode microbatch=7 tokens=1', 3]\n"
+
+
 def test_through_torch_there_is_the_name_alone(tmp_path: Path) -> None:
-    """A stand-in for torch, which CUDA and hundreds of megabytes would be needed for."""
-    done = run_program(
-        """
-        from types import SimpleNamespace
-        told = []
-        nvtx = SimpleNamespace(range_start=lambda name: told.append(name) or len(told),
-                               range_end=lambda number: told.append(number))
-        sys.modules["torch"] = SimpleNamespace(cuda=SimpleNamespace(nvtx=nvtx))
-        with recorder.stage(1, rank=1).span("forward", phase="decode", microbatch=7, tokens=1):
-            pass
-        print(told[-2:])
-        """,
-        tmp_path,
-    )
-    assert (done.stdout, done.stderr) == (
-        "['forward stage=1 rank=1 phase=decode microbatch=7 tokens=1', 3]\n",
-        "",
-    )
+    done = run_program(TORCH, tmp_path)
+    assert (done.stdout, done.stderr) == (TOLD_TO_TORCH, "")
+
+
+@pytest.mark.parametrize(("attached", "told"), [(True, TOLD_TO_TORCH), (False, "[]\n")])
+def test_a_tool_that_nvtx_takes_for_none_gets_torchs_ranges(
+    tmp_path: Path, attached: bool, told: str
+) -> None:
+    """As nvtx does with Nsight Systems 2023.4 and older: its domain is one that does nothing."""
+    blind = """
+class DummyDomain:
+    pass
+sys.modules["nvtx"] = type(sys)("nvtx")
+sys.modules["nvtx"].get_domain = lambda name: DummyDomain()
+"""
+    done = run_program(blind + TORCH, tmp_path, **{"NVTX_INJECTION64_PATH": "tool.so"} if attached else {})
+    assert (done.stdout, done.stderr) == (told, "")

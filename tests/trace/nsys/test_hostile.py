@@ -156,6 +156,16 @@ def test_an_export_without_events(tmp_path: Path) -> None:
         read_trace(path)
 
 
+def test_an_export_without_a_table_of_events(tmp_path: Path) -> None:
+    """As nsys writes it of a program that used neither CUDA nor NVTX."""
+    path = tmp_path / "x.sqlite"
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER)")
+    file.close()
+    with pytest.raises(NotATraceError, match=r"^empty trace: .*x\.sqlite is an .* neither kernels nor NVTX"):
+        read_trace(path)
+
+
 def test_a_packed_export_is_to_be_unpacked(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite.gz"
     path.write_bytes(gzip.compress(small().write(tmp_path / "x.sqlite").read_bytes()))
