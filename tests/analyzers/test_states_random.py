@@ -90,3 +90,21 @@ def test_a_window_cuts_without_changing_anything(execution: Execution, begin: in
         examined(execution, idle_gap=IDLE_GAP, window=(begin, end))
     except UndefinedError:
         reject()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    execution=executions(late_decode=False),
+    copies=st.lists(st.tuples(st.integers(0, 400), st.integers(1, 100)), min_size=1, max_size=4),
+)
+def test_saving_states_is_the_hosts_wherever_nobody_computes(
+    execution: Execution, copies: list[tuple[int, int]]
+) -> None:
+    # GIVEN a request that is open all the time, for which the pipeline begins to work only after a while
+    begin, end = min(work.begin for work in execution.works), max(work.end for work in execution.works)
+    open_time = (begin - 150, end + 50)
+    times = [(open_time[0] + at, open_time[0] + at + length) for at, length in copies]
+    try:
+        examined(execution, window=open_time, requests=[open_time], phases=True, copies=times)
+    except UndefinedError:
+        reject()

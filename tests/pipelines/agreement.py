@@ -24,12 +24,14 @@ def examined(
     window: Interval | None = None,
     requests: Sequence[Interval] = (),
     phases: bool = False,
+    copies: Sequence[Interval] = (),
 ) -> Truth:
     """The truth about an execution, after the analysis of its recording was found to say the same."""
-    right = truth(execution, idle_gap, window=window, requests=requests, phases_known=phases)
+    right = truth(execution, idle_gap, window=window, requests=requests, phases_known=phases, copies=copies)
     flag = (window[0] + ORIGIN_NS, window[1] + ORIGIN_NS) if window else None
     options = Options(window_ns=flag, idle_gap_ns=idle_gap)
-    assert_agrees(analyze(recorded(execution, requests=requests, phases=phases), options), right)
+    trace = recorded(execution, requests=requests, phases=phases, copies=copies)
+    assert_agrees(analyze(trace, options), right)
     return right
 
 

@@ -29,12 +29,14 @@ def recorded(
     requests: Sequence[tuple[int, int]] = (),
     phases: bool = False,
     window: tuple[int, int] | None = None,
+    copies: Sequence[tuple[int, int]] = (),
 ) -> Trace:
     """The trace of an execution on GPUs.
 
     requests: arrival and end of each, for a request table.
     phases: with the engine's own forward spans, which tell prefill from decode.
     window: the measured part, marked in the recording.
+    copies: when the host saved the state of a sequence.
     """
     lanes = sorted({(work.rank, work.launch.stream) for work in execution.works})
     tracks: dict[str, Sequence[Any]] = {
@@ -65,7 +67,7 @@ def recorded(
         run,
         tracks=frames.table(TRACKS, tracks),
         slices=_table(SLICES, rows),
-        spans=_table(SPANS, _forwards(execution) if phases else []),
+        spans=_table(SPANS, [*(_forwards(execution) if phases else []), *map(_save, copies)]),
         requests=_requests(requests),
     )
 
@@ -111,6 +113,13 @@ def _span(execution: Execution, work: Work, *, kind: str, peer: int) -> dict[str
         "end_ns": work.end + ORIGIN_NS,
         "clock": "host",
     }
+
+
+def _save(copy: tuple[int, int]) -> dict[str, Any]:
+    times = {"begin_ns": copy[0] + ORIGIN_NS, "end_ns": copy[1] + ORIGIN_NS}
+    unknown = ("step", "microbatch", "tokens", "prefix", "layer_begin", "layer_end", "peer")
+    named = {"stage": 0, "device": 0, "kind": "save", "phase": "unknown", "bytes": 1000, "clock": "host"}
+    return {**named, **dict.fromkeys(unknown, UNKNOWN), **times}
 
 
 def _requests(requests: Sequence[tuple[int, int]]) -> Any:

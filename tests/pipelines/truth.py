@@ -91,12 +91,14 @@ def truth(
     window: Interval | None = None,
     requests: Sequence[Interval] = (),
     phases_known: bool = False,
+    copies: Sequence[Interval] = (),
 ) -> Truth:
     """Name the state of every nanosecond and whom to blame for every waiting one.
 
     requests: begin and end of each, where the recording has a request table; else bursts are what
         quiet times longer than `idle_gap` part.
     phases_known: the recording tells which steps are decode.
+    copies: when the state of a sequence is saved or restored: the host's time where no device computes.
     """
     works = execution.works
     begin, end = window or (min(work.begin for work in works), max(work.end for work in works))
@@ -105,8 +107,9 @@ def truth(
     else:
         bursts = _quiet_bursts(works, idle_gap, phases_known)
     devices = _devices(execution)
+    copying = {ns for copy in copies for ns in range(*copy)}.difference(*(each.computes for each in devices))
     states = tuple(
-        tuple(_states(range(begin, end), device, _edges(execution, rank, bursts)))
+        tuple(_states(range(begin, end), device, _edges(execution, rank, bursts), copying))
         for rank, device in enumerate(devices)
     )
     leaders = tuple(
@@ -260,11 +263,13 @@ def _collective(execution: Execution, devices: list[_Device], sides: list[Work])
 # The state of each nanosecond
 
 
-def _states(window: range, device: _Device, edges: Mapping[Interval, Interval]) -> list[str]:
-    return [_state(ns, device, edges) for ns in window]
+def _states(
+    window: range, device: _Device, edges: Mapping[Interval, Interval], copying: set[int]
+) -> list[str]:
+    return [_state(ns, device, edges, ns in copying) for ns in window]
 
 
-def _state(ns: int, device: _Device, edges: Mapping[Interval, Interval]) -> str:
+def _state(ns: int, device: _Device, edges: Mapping[Interval, Interval], copying: bool) -> str:
     if ns in device.computes:
         return "compute"
     if ns in device.moves:
@@ -273,9 +278,9 @@ def _state(ns: int, device: _Device, edges: Mapping[Interval, Interval]) -> str:
     if burst is None:
         return "idle"
     first, last = edges[burst]
-    if ns < first:
+    if ns < first and not copying:
         return "fill"
-    if ns >= last:
+    if ns >= last and not copying:
         return "drain"
     if ns in device.untold:
         raise UndefinedError(f"the other side of what is pending at {ns} is not recorded")
