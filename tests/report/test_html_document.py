@@ -173,6 +173,15 @@ def test_a_request_can_be_jumped_to() -> None:
     assert {"value": "request 1", "data-begin": str(10 * MS), "data-end": str(50 * MS)} in options
 
 
+def test_saving_states_has_a_shade_and_a_key_of_its_own() -> None:
+    built = requested(uneven(), [("abc", 10, 40, 100, False)])
+    parts = {"state": 20 * MS, "host": 10 * MS}
+    built = replace(built, requests=(RequestBreakdown("abc", BEGIN_NS + 10 * MS, 30 * MS, 100, parts),))
+    text = Read(written(built)).text
+    assert "state: KV cache was saved to host memory or restored" in text
+    assert "state 67 %" in text
+
+
 @pytest.mark.parametrize(
     ("built", "said"),
     [

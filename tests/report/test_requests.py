@@ -56,6 +56,11 @@ def test_a_request_shows_where_its_ttft_went_largest_part_first() -> None:
     }
 
 
+def test_saving_and_restoring_is_said_in_words() -> None:
+    (row,) = _rows(_served(("a", 10, 100, 5, {"state": 70, "compute_stage_0": 30})))
+    assert row["where the TTFT went"] == "saving or restoring KV cache 70 %, compute on stage 0 30 %"
+
+
 def test_a_long_name_shows_its_end() -> None:
     (row,) = _rows(_served(("cmpl-0123456789abcdef-7", 10, 100, 5, {})))
     assert row["request"] == "…3456789abcdef-7"

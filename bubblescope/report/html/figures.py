@@ -21,7 +21,7 @@ _COMPUTE = re.compile(r"compute_stage_([0-9]+)")
 _PARTS = {
     "queue": ("fill", "queue: other requests came first"),
     "host": ("host", "host: the work was not launched yet"),
-    "state": ("host", "state: KV cache was saved to host memory or restored"),
+    "state": ("blocked", "state: KV cache was saved to host memory or restored"),
     "compute": ("compute", "compute, with the number of the stage"),
     "transfer": ("transfer", "transfer between stages"),
     "bubble": ("starved", "bubble: waited in the pipeline for none of these"),
