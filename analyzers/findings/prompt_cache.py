@@ -33,14 +33,15 @@ def prompt_cache(analysis: Analysis, found: Ubatches) -> Iterator[Finding]:
     before = np.searchsorted(end, saves["end_ns"].to_numpy())
     saves = saves[saves["end_ns"].to_numpy() > np.append(begin, TIME_LIMIT)[before]]
     saving = iv.union(saves["begin_ns"].to_numpy(), saves["end_ns"].to_numpy())
-    ns = int(iv.covered_between(saving, begin, end).sum()) // found.prompts
-    gain = ns / max(ns + float(found.makespan_ns().mean()), 1.0)
+    total_ns = int(iv.covered_between(saving, begin, end).sum())
+    ns, gain = _per_prompt(analysis, found, total_ns)
     if gain <= WORTH:
         return
-    size = _in_units(saves["bytes"].sum() / found.prompts, "GB", "MB")
+    told = saves.loc[saves["bytes"] > 0, "bytes"]
+    size = f"{_in_units(float(told.median()), 'GB', 'MB')}, " if len(told) else ""
     text = (
-        f"before a prompt the server saves the last one's KV cache to host memory ({size}, "
-        f"{_in_units(ns, 's', 'ms')}, not in its own timing)"
+        f"before a prompt the server saves the last KV cache to host memory ({size}"
+        f"{_in_units(ns, 's', 'ms')} a prompt, not in its own timing)"
     )
     restored = int(restores["begin_ns"].between(*analysis.window_ns).sum())
     if restored:
@@ -48,6 +49,21 @@ def prompt_cache(analysis: Analysis, found: Ubatches) -> Iterator[Finding]:
         return
     text += "; none was used again, but without it one that comes again is computed anew"
     yield Finding("prompt-cache", ns, None, text, "--cache-ram 0", gain)
+
+
+def _per_prompt(analysis: Analysis, found: Ubatches, total_ns: int) -> tuple[int, float]:
+    """What saving costs a prompt in ns, and which share of the time would be gained without it.
+
+    Prompts computed together cannot be told apart by their ubatches. Then those are counted that were asked
+    for, and the share is that of all the time in which any was open.
+    """
+    begin, end = analysis.window_ns
+    asked = sum(begin <= request.arrival_ns < end for request in analysis.requests)
+    if asked <= found.prompts:
+        ns = total_ns // found.prompts
+        return ns, ns / max(ns + float(found.makespan_ns().mean()), 1.0)
+    open_ns = int((analysis.bursts["end_ns"] - analysis.bursts["begin_ns"]).sum())
+    return total_ns // asked, total_ns / max(open_ns, 1)
 
 
 def _quiet_before(analysis: Analysis, found: Ubatches) -> tuple[Longs, Longs]:

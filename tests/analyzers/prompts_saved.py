@@ -42,15 +42,19 @@ def served(
     command: tuple[str, ...] = SERVER,
     pause: int = 0,
     window: tuple[int, int] = (0, 151),
+    requests: int = 2,
 ) -> Trace:
-    """Two prompts that arrive at 0 and at 91, and whose first tokens come at 91 and at 151."""
+    """Two prompts that arrive at 0 and at 91, and whose first tokens come at 91 and at 151.
+
+    requests: with more than two the others arrive and get their first tokens with the second.
+    """
     facts = {"llama_pipelining": True, "llama_copies": 4}
     trace = recording([*copies, *prompt(0, 60, pause), *prompt(1, 120)], 2, facts)
-    times = [[91 * MS, 151 * MS]] * 2
-    requests = {
-        "request": ["a", "b"], "arrival_ns": [0, 91 * MS],
-        "first_token_ns": pd.array(times[0], dtype="Int64"), "end_ns": pd.array(times[1], dtype="Int64"),
-        "prompt_tokens": [1024] * 2, "output_tokens": [1] * 2, "warmup": [False] * 2,
+    end = pd.array([91 * MS] + [151 * MS] * (requests - 1), dtype="Int64")
+    asked = {
+        "request": [str(number) for number in range(requests)],
+        "arrival_ns": [0] + [91 * MS] * (requests - 1), "first_token_ns": end, "end_ns": end,
+        "prompt_tokens": [1024] * requests, "output_tokens": [1] * requests, "warmup": [False] * requests,
     }  # fmt: skip
     run = replace(trace.run, command=command, window_ns=(window[0] * MS, window[1] * MS))
-    return replace(trace, run=run, requests=frames.table(REQUESTS, requests))
+    return replace(trace, run=run, requests=frames.table(REQUESTS, asked))

@@ -344,9 +344,9 @@ def test_saving_kv_caches_is_named_with_its_flag_and_its_price() -> None:
     # GIVEN 40 and 20 ms of saving before prompts of 30 ms each
     told = verdict(analyze(served([*SAVED, *SENT]))).text
     assert told.startswith(
-        "Before a prompt the server saves the last one's KV cache to host memory (3.0 GB, 30.0 ms, not in "
-        "its own timing); none was used again, but without it one that comes again is computed anew: "
-        "--cache-ram 0, 50 % of a prompt's prefill to gain. "
+        "Before a prompt the server saves the last KV cache to host memory (3.0 GB, 30.0 ms a prompt, not in "
+        "its own timing); none was used again, but without it one that comes again is "
+        "computed anew: --cache-ram 0, 50 % of a prompt's prefill to gain. "
     )
     # THEN what the host does in the 80 of 151 ms in which it launches nothing for stage 1 is said as well
     assert "53 % of the time its own host has not launched anything: most of that it saves" in told

@@ -25,8 +25,25 @@ def test_what_is_saved_before_prompts_is_a_finding_with_its_flag() -> None:
     assert (finding.ns, finding.stage, finding.flag) == (30 * MS, None, "--cache-ram 0")
     # THEN the prompts are done in half the time without it
     assert finding.predicted_gain == pytest.approx(0.5)
-    assert "(3.0 GB, 30.0 ms, not in its own timing)" in finding.text
+    assert "(3.0 GB, 30.0 ms a prompt, not in its own timing)" in finding.text
     assert finding.text.endswith("without it one that comes again is computed anew")
+
+
+def test_prompts_computed_together_share_the_cost_by_how_many_were_asked_for() -> None:
+    """The ubatches of two slots are mixed, and look like fewer prompts than there are."""
+    # GIVEN four requests in 151 ms, in which 60 ms go by with saving, and two prompts to be told apart
+    finding = found(SAVED, requests=4)
+    assert finding is not None
+    assert finding.ns == 60 * MS // 4
+    # THEN what is gained is a share of the time in which any was open
+    assert finding.predicted_gain == pytest.approx(60 / 151)
+
+
+@pytest.mark.parametrize("sizes", [(-1, -1), (-1, 0)])
+def test_a_size_that_is_not_known_is_left_out(sizes: tuple[int, int]) -> None:
+    finding = found([copied("save", 10, 50, sizes[0]), copied("save", 95, 115, sizes[1])])
+    assert finding is not None
+    assert "host memory (30.0 ms a prompt, not in its own timing)" in finding.text
 
 
 def test_a_hundredth_of_a_prompt_is_not_worth_a_word() -> None:
