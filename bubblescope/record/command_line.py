@@ -12,7 +12,7 @@ from itertools import pairwise
 _PACKAGES = {
     "vllm": "vllm", "sglang": "sglang", "llama_cpp": "llama.cpp", "bubblescope.demo": "bubblescope-demo",
 }  # fmt: skip
-_LLAMACPP = re.compile(r"llama-(server|bench|batched-bench|cli|perplexity|parallel)|(ggml-)?rpc-server")
+_LLAMACPP = re.compile(r"llama-[\w-]+|(ggml-)?rpc-server")
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
 _SHELL = re.compile(r"(ba|da|z|k)?sh")
 _TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")

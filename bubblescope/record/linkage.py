@@ -1,10 +1,11 @@
-"""Whether a program has ggml linked into it, where no function of ggml can be stood in for."""
+"""Whether a program loads ggml, or has it linked into it, where no function of ggml can be stood in for."""
 
 from __future__ import annotations
 
 import mmap
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from struct import Struct, error
 from typing import Any
@@ -20,6 +21,8 @@ _LOADED, _DYNAMIC, _LOADER = 1, 2, 3
 _SYMBOLS = 2
 _NEEDED, _STRINGS = 1, 5
 _MOST_ENTRIES = 10_000
+#: Of a command, and of a text in it, so many words may be programs.
+_MOST_WORDS = 200
 #: A file of ggml, which its assertions name.
 _TRACE_OF_GGML = b"ggml-backend"
 
@@ -56,10 +59,21 @@ def with_ggml_inside(command: Sequence[str], path: str | None) -> Inside | None:
 
     path: where programs are looked for, as PATH.
     """
-    words = (word for text in command for word in text.split())
-    program = next((word for word in words if is_llama_cpp(word)), None)
-    file = shutil.which(program, path=path) if program is not None else None
+    file = next((file for word, file in _programs(command, path) if is_llama_cpp(word)), None)
     return _inside(file) if file is not None else None
+
+
+def linked_against_ggml(command: Sequence[str], path: str | None) -> bool:
+    """Whether a command names a program that loads ggml's libraries, whatever it is called."""
+    return any(_loads_ggml(file) for _, file in _programs(command, path))
+
+
+def _programs(command: Sequence[str], path: str | None) -> Iterator[tuple[str, str]]:
+    """The words of a command that are programs, and their files."""
+    for word in (word for text in command[:_MOST_WORDS] for word in text.split()[:_MOST_WORDS]):
+        file = shutil.which(word, path=path)
+        if file is not None:
+            yield word, file
 
 
 def lost(told: Mapping[str, Any]) -> Iterator[Lost]:
@@ -70,14 +84,31 @@ def lost(told: Mapping[str, Any]) -> Iterator[Lost]:
 
 def _inside(file: str) -> Inside | None:
     try:
-        with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            if data[:4] != b"\x7fELF" or any(
-                name.startswith((b"libggml", b"libllama")) for name in _needed(data)
-            ):
+        with _elf(file) as data:
+            if data is None or _asks_for_ggml(data):
                 return None
             return Inside(file, _shows_tables(data)) if data.find(_TRACE_OF_GGML) >= 0 else None
     except (OSError, ValueError, error):
         return None
+
+
+def _loads_ggml(file: str) -> bool:
+    try:
+        with _elf(file) as data:
+            return data is not None and _asks_for_ggml(data)
+    except (OSError, ValueError, error):
+        return False
+
+
+@contextmanager
+def _elf(file: str) -> Iterator[mmap.mmap | None]:
+    """The bytes of an ELF file; None of any other."""
+    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        yield data if data[:4] == b"\x7fELF" else None
+
+
+def _asks_for_ggml(data: mmap.mmap) -> bool:
+    return any(name.startswith((b"libggml", b"libllama")) for name in _needed(data))
 
 
 def _shows_tables(data: mmap.mmap) -> bool:

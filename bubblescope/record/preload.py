@@ -13,7 +13,7 @@ from bubblescope.native.build import BuildError, build
 from bubblescope.native.libraries import LIBRARIES
 from bubblescope.record import llama_log
 from bubblescope.record.command_line import engine_of
-from bubblescope.record.linkage import with_ggml_inside
+from bubblescope.record.linkage import linked_against_ggml, with_ggml_inside
 
 VARIABLE = "LD_PRELOAD"
 _NOTHING_SEEN = (
@@ -41,9 +41,10 @@ def preload(command: Sequence[str], before: Mapping[str, str]) -> Preload:
 
     What the user preloads stays, after ours. Nothing where the command starts another engine.
     """
-    if engine_of(command) != "llama.cpp":
+    engine, path = engine_of(command), before.get("PATH")
+    if engine != "llama.cpp" and (engine is not None or not linked_against_ggml(command, path)):
         return Preload()
-    inside = with_ggml_inside(command, before.get("PATH"))
+    inside = with_ggml_inside(command, path)
     if inside is not None and not inside.shows_tables:
         logs = Path(inside.file).name in llama_log.PROGRAMS
         return Preload(

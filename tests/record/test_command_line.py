@@ -22,6 +22,7 @@ from bubblescope.record.command_line import engine_of
         ("python -m sglang.launch_server --pp-size 2", "sglang"),
         ("llama-server -m X.gguf -ngl 99", "llama.cpp"),
         ("./build/bin/llama-bench -m X.gguf", "llama.cpp"),
+        ("llama-embedding -m X.gguf", "llama.cpp"),
         ("python -m llama_cpp.server --model X", "llama.cpp"),
         ("python -m bubblescope.demo", "bubblescope-demo"),
         ("env -u PYTHONPATH CUDA_VISIBLE_DEVICES=0,1 VLLM_PP_LAYER_PARTITION=27,9 vllm serve M", "vllm"),

@@ -47,6 +47,20 @@ def test_it_is_known_behind_wrappers_and_in_python(command: str) -> None:
     assert VARIABLE in preload(command.split(), variables()).environment
 
 
+def test_a_program_of_any_name_that_is_linked_against_ggml_loads_the_library(tmp_path: Path) -> None:
+    library = tmp_path / "libggml-base.so"
+    empty = tmp_path / "empty.c"
+    empty.write_text("int ggml_empty(void) { return 0; }")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(empty)], check=True)
+    main = tmp_path / "main.c"
+    main.write_text("int ggml_empty(void); int main(void) { return ggml_empty(); }")
+    own = tmp_path / "own-program"
+    subprocess.run(["cc", "-o", str(own), str(main), f"-L{tmp_path}", "-lggml-base"], check=True)
+    for command in ([str(own), "-m", "x.gguf"], ["sh", "-c", f"exec {own} -m x.gguf"]):
+        assert VARIABLE in preload(command, variables()).environment
+    assert VARIABLE not in preload(["ls"], variables()).environment
+
+
 def test_another_engine_loads_nothing() -> None:
     found = preload(["vllm", "serve", "MODEL"], variables())
     assert (found.environment, found.why_not) == ({}, "")
