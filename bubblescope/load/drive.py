@@ -98,7 +98,10 @@ async def _wait_until_ready(server: Server, seconds: int, say: Say) -> str:
     while (model := await server.model()) is None:
         now = time.monotonic()
         if now - begin > seconds:
-            raise LoadError(f"{server.url} was not ready within {seconds} s; --ready-seconds gives it longer")
+            last = f" (it answered {server.status})" if server.status else ""
+            raise LoadError(
+                f"{server.url} was not ready within {seconds} s{last}; --ready-seconds gives it longer"
+            )
         if now - told > _TELL_SECONDS:
             told = now
             say(f"still waiting until {server.url} answers, for {now - begin:.0f} s now")

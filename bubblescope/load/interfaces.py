@@ -42,10 +42,10 @@ def _asked_sglang(model: str, prompt: Prompt, output_tokens: int) -> dict[str, A
 
 
 def _used_sglang(event: Event) -> Mapping[str, Any]:
-    counts = event.get("meta_info") or {}
-    return (
-        {**counts, "prompt_tokens_details": {"cached_tokens": counts.get("cached_tokens")}} if counts else {}
-    )
+    counts = event.get("meta_info")
+    if not counts or not isinstance(counts, Mapping):
+        return {}
+    return {**counts, "prompt_tokens_details": {"cached_tokens": counts.get("cached_tokens")}}
 
 
 OPENAI = Interface(

@@ -22,6 +22,8 @@ from bubblescope.load.plan import Prompt
 _PREFILL_SECONDS, _CONNECT_SECONDS, _INFORM_SECONDS = 3600.0, 60.0, 30.0
 #: Of an error's text, so much is shown.
 _SHOWN = 300
+_MODELS = "/v1/models"
+_MOST_TOKENS = 1 << 31
 _EVENT = b"data:"
 _LAST = b"[DONE]"
 #: A line of an answer longer than this is no token.
@@ -58,9 +60,13 @@ class Answer:
 
 
 class Server:
-    """A server at an address; used as an asynchronous context manager, by several tasks at once."""
+    """A server at an address; used as an asynchronous context manager, by several tasks at once.
+
+    status: that of its last answer to who asked for its model; 0 if there was none.
+    """
 
     def __init__(self, url: str) -> None:
+        self.status = 0
         self.url = url.rstrip("/")
         if not _is_address(self.url):
             raise LoadError(f"{url!r} is no address of a server; http://127.0.0.1:8000 is one")
@@ -80,19 +86,25 @@ class Server:
     async def answers(self) -> bool:
         """Whether anything answers at the address."""
         try:
-            await self._client.get("/v1/models", timeout=2.0)
+            await self._client.get(_MODELS, timeout=2.0)
         except httpx.HTTPError:
             return False
         return True
 
     async def model(self) -> str | None:
-        """The model it serves; None while it is not ready."""
+        """The model it serves; None while it is not ready. Raises LoadError where it never will be."""
         try:
-            response = await self._client.get("/v1/models", timeout=2.0)
+            response = await self._client.get(_MODELS, timeout=2.0)
+            self.status = response.status_code
             found = msgspec.json.decode(response.content)["data"][0]["id"]
         except (httpx.HTTPError, msgspec.DecodeError, LookupError, TypeError):
-            return None
-        return str(found) if response.status_code == httpx.codes.OK else None
+            found = None
+        if self.status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise LoadError(
+                f"{self.url} answers {self.status} to {_MODELS}: it wants a key, which the load does not "
+                "have; start it without one"
+            )
+        return str(found) if found is not None and self.status == httpx.codes.OK else None
 
     async def interface(self) -> Interface:
         """How to ask it, once it is ready: SGLang tells whether it runs without a tokenizer."""
@@ -120,7 +132,8 @@ class Server:
                 async for event in _events(response):
                     if interface.has_token(event):
                         first_ns = first_ns or time.monotonic_ns()
-                    usage = interface.usage(event) or usage
+                    told = interface.usage(event)
+                    usage = told if told and isinstance(told, Mapping) else usage
         except httpx.HTTPError as error:
             raise LoadError(
                 f"{self.url} broke off {prompt.name}: {str(error) or type(error).__name__}"
@@ -133,10 +146,16 @@ class Server:
             sent_ns=sent_ns,
             first_token_ns=first_ns,
             end_ns=end_ns,
-            prompt_tokens=usage.get("prompt_tokens"),
-            output_tokens=usage.get("completion_tokens"),
-            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
+            prompt_tokens=_count(usage, "prompt_tokens"),
+            output_tokens=_count(usage, "completion_tokens"),
+            cached_tokens=_count(usage.get("prompt_tokens_details"), "cached_tokens"),
         )
+
+
+def _count(counts: object, name: str) -> int | None:
+    """A number of tokens that a server told; None where it is none."""
+    number = counts.get(name) if isinstance(counts, Mapping) else None
+    return number if isinstance(number, int) and 0 <= number < _MOST_TOKENS else None
 
 
 def _is_address(url: str) -> bool:

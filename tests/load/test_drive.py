@@ -100,7 +100,7 @@ def test_a_prefix_cache_that_falsifies_the_times_is_told(tmp_path: Path) -> None
         (
             ("--ready-after", "60"),
             ("--ready-seconds", "1"),
-            "was not ready within 1 s; --ready-seconds",
+            "; --ready-seconds gives it longer",
         ),
         (
             ("--refuse", "the prompt is\ntoo long"),
