@@ -26,6 +26,8 @@ COMPARABLE_LAYERS = 2
 #: A microbatch stands out by this many median deviations.
 DEVIATIONS = 6.0
 FEWEST = 4
+#: Smaller messages tell how long a message takes at all, not how fast the link is.
+LINK_BYTES = 1 << 16
 
 
 def stragglers(
@@ -156,7 +158,7 @@ def _because(clock: Clock) -> str:
 def _slow_links(operations: pd.DataFrame, pipeline: Pipeline) -> list[Straggler]:
     """Links whose messages take longer than messages of the same size on the fastest link."""
     pairs = message_pairs(operations)
-    pairs = pairs[(pairs["send_end"] > pairs["recv_begin"]) & (pairs["bytes"] > 0)]
+    pairs = pairs[(pairs["send_end"] > pairs["recv_begin"]) & (pairs["bytes"] >= LINK_BYTES)]
     moved = pairs["recv_end"] - np.maximum(pairs["send_begin"], pairs["recv_begin"])
     timed = pairs.assign(moved=moved)
     excess: dict[tuple[int, int], int] = {}

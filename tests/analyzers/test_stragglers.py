@@ -176,20 +176,32 @@ def test_two_real_cards_at_their_power_limit() -> None:
     assert "as its clock is lower: 1506 MHz against 1632" in texts[2]
 
 
-def test_a_link_slower_than_its_twin_is_named() -> None:
-    # GIVEN five messages of one size over each of two links, at 10 and at 30 ns
+def slow_links(size: int) -> list[tuple[int | None, int]]:
+    """Of five messages of one size over each of two links, at 10 and at 30 ns."""
     slices: list[Slice] = []
     for number in range(5):
         at = number * 1000
-        slices += [Slice(0, at, at + 100), send(0, 1, at + 100, at + 110), recv(1, 0, at + 100, at + 110)]
+        slices += [
+            Slice(0, at, at + 100),
+            send(0, 1, at + 100, at + 110, size),
+            recv(1, 0, at + 100, at + 110, size),
+        ]
         slices += [
             Slice(1, at + 110, at + 210),
-            send(1, 2, at + 210, at + 240),
-            recv(2, 1, at + 210, at + 240),
+            send(1, 2, at + 210, at + 240, size),
+            recv(2, 1, at + 210, at + 240, size),
         ]
         slices += [Slice(2, at + 240, at + 340)]
-    links = [found for found in analyze(trace_of(slices, devices=3)).stragglers if found.kind == "link"]
-    assert [(found.stage, found.excess_ns) for found in links] == [(2, 5 * 20)]
+    found = analyze(trace_of(slices, devices=3)).stragglers
+    return [(each.stage, each.excess_ns) for each in found if each.kind == "link"]
+
+
+def test_a_link_slower_than_its_twin_is_named() -> None:
+    assert slow_links(1 << 20) == [(2, 5 * 20)]
+
+
+def test_small_messages_tell_nothing_of_a_link() -> None:
+    assert slow_links(8) == []
 
 
 def test_a_twin_that_took_no_time_is_no_measure() -> None:
