@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from bubblescope.analyzers.operations import devices_with_kernels
 from bubblescope.analyzers.pipeline import Pipeline
-from bubblescope.trace.frames import UNKNOWN
 from bubblescope.trace.model import Lost, Trace
 
 #: A lead is none if it is less than this share of the forward, and than this many nanoseconds.
@@ -27,7 +26,7 @@ def late_hosts(
     seen = devices_with_kernels(trace)
     told = trace.spans[
         (trace.spans["kind"] == "forward")
-        & (trace.spans["lead_ns"] != UNKNOWN)
+        & (trace.spans["lead_ns"] >= 0)
         & (trace.spans["end_ns"] > window[0])
         & (trace.spans["begin_ns"] < window[1])
     ]

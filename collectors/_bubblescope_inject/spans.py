@@ -261,5 +261,6 @@ class Stage:
 
 
 def _lead(lead_ns: int) -> int:
-    """As it stands in a slot."""
-    return 0 if lead_ns == UNKNOWN else min(lead_ns // LEAD_NS, LONGEST_LEAD) + 1
+    """As it stands in a slot; what is no lead is not told."""
+    known = isinstance(lead_ns, int) and lead_ns >= 0
+    return min(lead_ns // LEAD_NS, LONGEST_LEAD) + 1 if known else 0

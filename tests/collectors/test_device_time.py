@@ -66,3 +66,15 @@ for after in (3_000_000, -2_000, 70_000_000):
 stage.measured("forward", 1, 2)
 """
     assert recorded(ended, tmp_path).spans["lead"].tolist() == [3_001, 1, 65_535, 0]
+
+
+def test_a_lead_that_is_none_costs_the_lead_alone(tmp_path: Path) -> None:
+    senseless = """
+import _bubblescope_inject as recorder
+stage = recorder.stage(0, layers=(0, 10))
+for lead_ns in (-5_000, 1.5, float("nan"), "long", 2**70):
+    stage.measured("forward", 1, 2, lead_ns=lead_ns)
+"""
+    process = recorded(senseless, tmp_path)
+    assert process.spans["lead"].tolist() == [0, 0, 0, 0, 65_535]
+    assert process.lost["refused"] == 0
