@@ -130,7 +130,8 @@ class Writer:
         share = self._max_bytes // SHARE // SMALLEST * SMALLEST
         size = min(FIRST << min(number, 16), max(SMALLEST, min(LARGEST, share)))
         oldest_ns = time.time_ns() - self._keep_ns if self._keep_ns is not None else 0
-        dropped = make_room(self._folder, size, self._max_bytes, oldest_ns)
+        # Twice as much: another process may be opening one of its own right now.
+        dropped = make_room(self._folder, 2 * size, self._max_bytes, oldest_ns)
         try:
             file = create(self._folder, self.process, number, size)
         except OSError:

@@ -191,7 +191,8 @@ static struct spool_file *created(void) {
     clock_gettime(CLOCK_REALTIME, &wall);
     int64_t now_ns = wall.tv_sec * INT64_C(1000000000) + wall.tv_nsec;
     int64_t oldest_ns = spool.keep_ns > 0 ? now_ns - spool.keep_ns : 0;
-    uint64_t dropped = room_make(spool.folder, size, spool.max_bytes, oldest_ns);
+    /* Twice as much: another process may be opening one of its own right now. */
+    uint64_t dropped = room_make(spool.folder, 2 * size, spool.max_bytes, oldest_ns);
     __atomic_add_fetch(&spool.counts[DROPPED], dropped, __ATOMIC_RELAXED);
     if (!file_create(file, spool.folder, spool.process, spool.next_number, (uint32_t)size) &&
         !file_create(file, spool.folder, spool.process, spool.next_number, SMALLEST))
