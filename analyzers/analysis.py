@@ -31,6 +31,7 @@ from bubblescope.analyzers.results import (
     Options,
     Stage,
 )
+from bubblescope.analyzers.sampled_tokens import with_tokens
 from bubblescope.analyzers.states import timeline, totals
 from bubblescope.analyzers.stragglers import stragglers
 from bubblescope.analyzers.ttft import request_breakdowns
@@ -49,7 +50,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     is_pipeline = len(stages.stages) > 1
     window, source = _window(trace, acts, options)
     leaders = _leaders(stages, acts, window) if is_pipeline else ()
-    split = waits(ops.frame, stages)
+    split = with_tokens(waits(ops.frame, stages), trace, stages)
     found = handovers(ops.frame, stages, acts, leaders)
     spans = trace.spans if len(trace.spans) else stage_spans(trace, stages, acts, leaders, found)
     marks = phase_marks(trace)
