@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bubblescope.analyzers.results import Analysis, Recommendation
 from bubblescope.report.escape import visible
+from bubblescope.report.findings import flag_to_set
 from bubblescope.report.quantities import duration, share
 from bubblescope.report.section import Line, Section
 
@@ -18,8 +19,9 @@ def advice(analysis: Analysis) -> Section | None:
     if not analysis.stages:
         return None
     found = analysis.recommendation
-    lines = (_first(found), *_figures(found))
-    return Section(ADVICE, (*lines, *(Line(visible(_sentence(each))) for each in found.remarks)))
+    remarks = (Line(visible(_sentence(each))) for each in found.remarks)
+    flag = flag_to_set(analysis)
+    return Section(ADVICE, (_first(found), *_figures(found), *remarks, *([flag] if flag else [])))
 
 
 def _first(found: Recommendation) -> Line:

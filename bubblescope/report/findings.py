@@ -21,18 +21,34 @@ _IN_ALL = "launch-bound"
 
 def cure_by_flag(analysis: Analysis) -> str | None:
     """The finding whose flag gains most, or else costs most, as a sentence; None where none is large."""
+    found = _most(analysis)
+    if found is None:
+        return None
+    most, size = found
+    return f"{sentence_case(visible(most.text))}: {visible(most.flag or '')}, {size}."
+
+
+def flag_to_set(analysis: Analysis) -> Line | None:
+    """The flag that gains most, to be typed, with what it is worth, where that is known."""
+    found = _most(analysis)
+    if found is None or found[0].predicted_gain is None:
+        return None
+    most, size = found
+    return Line(sentence_case(size), visible(most.flag or ""))
+
+
+def _most(analysis: Analysis) -> tuple[Finding, str] | None:
+    """The finding, and its size in words."""
     curable = [each for each in _others(analysis) if each.flag]
     known = [each for each in curable if (each.predicted_gain or 0.0) >= WORTH_NAMING]
     large = [each for each in curable if each.ns >= WORTH_NAMING * _whole_ns(analysis, each)]
     if known:
         most = max(known, key=lambda each: each.predicted_gain or 0.0)
-        size = f"{share(most.predicted_gain)} of a prompt's prefill to gain"
-    elif large:
+        return most, f"{share(most.predicted_gain)} of a prompt's prefill to gain"
+    if large:
         most = max(large, key=lambda each: each.ns)
-        size = f"it {_costs(most)}"
-    else:
-        return None
-    return f"{sentence_case(visible(most.text))}: {visible(most.flag or '')}, {size}."
+        return most, f"it {_costs(most)}"
+    return None
 
 
 def findings(analysis: Analysis) -> Section | None:
@@ -42,7 +58,8 @@ def findings(analysis: Analysis) -> Section | None:
     lines = [_line(each) for each in large]
     small = [each for each in found if each not in large]
     if small:
-        text = f"{len(small)} cost less than {share(_WORTH_LISTING)} of a prompt each: {_named(small)}"
+        each = "1 costs" if len(small) == 1 else f"{len(small)} cost"
+        text = f"{each} less than {share(_WORTH_LISTING)} of a prompt: {_named(small)}"
         lines.append(Line(text))
     return Section("Worth knowing", tuple(lines)) if lines else None
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bubblescope.analyzers.results import Analysis, Finding, Recommendation
+from bubblescope.report.advice import advice
 from bubblescope.report.findings import cure_by_flag, findings
 from bubblescope.report.verdict import verdict
 from tests.report.analyses import MS, analysis
@@ -36,7 +37,7 @@ def test_the_largest_stands_first_with_what_there_is_to_gain() -> None:
 
 def test_what_costs_less_than_a_hundredth_of_a_prompt_shares_one_line() -> None:
     assert lines(found(EMBEDDING, COPIES))[1:] == [
-        ("1 cost less than 1.0 % of a prompt each: input-copies 300 µs", None)
+        ("1 costs less than 1.0 % of a prompt: input-copies 300 µs", None)
     ]
 
 
@@ -50,6 +51,16 @@ def test_the_verdict_begins_with_what_a_flag_gains() -> None:
     assert told.text == (
         "Graphs are reused: LLAMA_GRAPH_REUSE_DISABLE=1, 25 % of a prompt's prefill to gain."
     )
+
+
+def test_what_to_change_names_the_flag_that_gains_most() -> None:
+    section = advice(found(EMBEDDING, DRAIN))
+    assert section is not None
+    assert [(line.text, line.code) for line in section.lines][-1] == (
+        "25 % of a prompt's prefill to gain", "LLAMA_GRAPH_REUSE_DISABLE=1",
+    )  # fmt: skip
+    without = advice(found(EMBEDDING))
+    assert without is not None and all(line.code is None for line in without.lines)
 
 
 def test_where_no_gain_is_known_the_verdict_names_what_costs_most() -> None:
