@@ -73,6 +73,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=500, help="pairs of requests (500)")
     pairs = parser.parse_args().pairs
+    if pairs < 2:
+        parser.error("--pairs is at least 2, or nothing tells how sure the figures are")
     with tempfile.TemporaryDirectory() as folder:
         span_ns, lines_ns, cold_ns = event_costs(Path(folder))
         print(f"a span, begin and end: {span_ns:.0f} ns, {span_ns / lines_ns:.2f} of two lines of JSON")

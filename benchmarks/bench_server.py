@@ -24,6 +24,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -90,6 +91,10 @@ def main() -> None:
     if not wanted.command:
         print("no command given; see the head of this file")
         return
+    if min(wanted.starts, wanted.requests) < 1:
+        parser.error("--starts and --requests are at least 1")
+    if shutil.which(wanted.command[0]) is None:
+        parser.error(f"there is no program {wanted.command[0]}")
     arms = wanted.arms.split(",")
     if not set(arms) <= set(ARMS):
         parser.error(f"--arms is of {', '.join(ARMS)}")

@@ -64,3 +64,11 @@ def test_it_runs_and_records_what_it_says() -> None:
     assert f" {SPANS} spans: " in done.stdout
     assert len(re.findall(r"95 % interval [+-]\d+\.\d+% to [+-]\d+\.\d+%", done.stdout)) == 2
     assert re.search(r"^the launcher meanwhile: \d+\.\d+ s on a CPU", done.stdout, re.MULTILINE)
+
+
+def test_too_few_pairs_are_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--pairs", "1"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert "--pairs is at least 2" in done.stderr.splitlines()[-1]

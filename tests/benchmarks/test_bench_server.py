@@ -50,3 +50,16 @@ def test_servers_of_all_arms_are_asked(beside: tuple[str, ...], tmp_path: Path) 
     assert all(len(times.split(", ")) == 3 for _, _, times in starts)
     assert re.search(r"^stages: .* 95 % interval .* 2 starts per arm$", done.stdout, re.MULTILINE)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--starts", "0", "--", "ls", "--port", "1"), "--starts and --requests are at least 1"),
+        (("--", "no-such-program", "--port", "1"), "there is no program no-such-program"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_in_one_line(words: tuple[str, ...], why: str) -> None:
+    done = subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(why)
