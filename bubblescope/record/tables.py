@@ -75,6 +75,8 @@ def spans(processes: Sequence[Process], found: Devices, begin_ns: int) -> tuple[
         SPANS,
         {
             **{name: rows[name] for name in same},
+            # Less than nothing says nothing.
+            **{name: np.maximum(rows[name], UNKNOWN) for name in ("step", "microbatch", "bytes")},
             "stage": stage,
             "device": device,
             "kind": np.array(layout.KINDS)[rows["kind"]],

@@ -46,6 +46,13 @@ def test_processes_that_speak_of_one_stage_share_its_device() -> None:
     assert trace.spans["device"].tolist() == [0, 1, 0, 0]
 
 
+def test_numbers_below_nought_say_nothing() -> None:
+    sent = span("send", 1, 2) | {"bytes": -(1 << 63), "step": -2}
+    assert assemble([process([declared(0, rank=0)], [sent])]).spans[["bytes", "step"]].values.tolist() == [
+        [-1, -1]
+    ]
+
+
 def test_requests_are_put_together_from_what_several_processes_say() -> None:
     server = process(
         texts=["b", "a", "never arrived"],
