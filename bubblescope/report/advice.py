@@ -20,8 +20,9 @@ def advice(analysis: Analysis) -> Section | None:
         return None
     found = analysis.recommendation
     remarks = (Line(visible(_sentence(each))) for each in found.remarks)
-    flag = flag_to_set(analysis)
-    return Section(ADVICE, (_first(found), *_figures(found), *remarks, *([flag] if flag else [])))
+    split = [_first(found), *_figures(found), *remarks]
+    flag = [line for line in [flag_to_set(analysis)] if line is not None]
+    return Section(ADVICE, (*flag, *split) if found.words is None else (*split, *flag))
 
 
 def _first(found: Recommendation) -> Line:

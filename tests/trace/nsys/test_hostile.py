@@ -141,11 +141,16 @@ def test_any_damage_is_one_line_or_a_report_of_it(tmp_path: Path) -> None:
     assert read > 0
 
 
-def test_a_database_of_something_else(tmp_path: Path) -> None:
-    path = tmp_path / "x.sqlite"
+def with_one_table(folder: Path, table: str) -> Path:
+    path = folder / "x.sqlite"
     with sqlite3.connect(path) as file:
-        file.execute("CREATE TABLE orders (id)")
+        file.execute(f"CREATE TABLE {table}")
     file.close()
+    return path
+
+
+def test_a_database_of_something_else(tmp_path: Path) -> None:
+    path = with_one_table(tmp_path, "orders (id)")
     with pytest.raises(NotATraceError, match=r"^not a trace: .* is an SQLite database without the tables"):
         read_trace(path)
 
@@ -158,10 +163,7 @@ def test_an_export_without_events(tmp_path: Path) -> None:
 
 def test_an_export_without_a_table_of_events(tmp_path: Path) -> None:
     """As nsys writes it of a program that used neither CUDA nor NVTX."""
-    path = tmp_path / "x.sqlite"
-    with sqlite3.connect(path) as file:
-        file.execute("CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER)")
-    file.close()
+    path = with_one_table(tmp_path, "TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER)")
     with pytest.raises(NotATraceError, match=r"^empty trace: .*x\.sqlite is an .* neither kernels nor NVTX"):
         read_trace(path)
 
