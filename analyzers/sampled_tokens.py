@@ -22,9 +22,11 @@ _ON_DEVICES = ("forward", "send")
 
 def with_tokens(split: Waits, trace: Trace, stages: Pipeline) -> Waits:
     """The waits with those for tokens that no message brings; unchanged for other engines."""
+    if trace.run.engine != _ENGINE or len(stages.stages) < 2:
+        return split
     spans = trace.spans[trace.spans["microbatch"] != UNKNOWN]
     sampled = spans[spans["kind"] == "sample"].groupby("microbatch")["end_ns"].max()
-    if trace.run.engine != _ENGINE or len(stages.stages) < 2 or not len(sampled):
+    if not len(sampled):
         return split
     last = stages.devices(stages.stages[-1])[0]
     done = spans[spans["kind"].isin(_ON_DEVICES)].groupby(["device", "microbatch"])["end_ns"].max()

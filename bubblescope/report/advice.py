@@ -21,8 +21,9 @@ def advice(analysis: Analysis) -> Section | None:
     found = analysis.recommendation
     remarks = (Line(visible(_sentence(each))) for each in found.remarks)
     split = [_first(found), *_figures(found), *remarks]
-    flag = [line for line in [flag_to_set(analysis)] if line is not None]
-    return Section(ADVICE, (*flag, *split) if found.words is None else (*split, *flag))
+    flag = flag_to_set(analysis)
+    flags = [] if flag is None else [flag]
+    return Section(ADVICE, (*flags, *split) if found.words is None else (*split, *flags))
 
 
 def _first(found: Recommendation) -> Line:

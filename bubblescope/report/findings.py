@@ -58,8 +58,8 @@ def findings(analysis: Analysis) -> Section | None:
     lines = [_line(each) for each in large]
     small = [each for each in found if each not in large]
     if small:
-        each = "1 costs" if len(small) == 1 else f"{len(small)} cost"
-        text = f"{each} less than {share(_WORTH_LISTING)} of a prompt: {_named(small)}"
+        number = "1 costs" if len(small) == 1 else f"{len(small)} cost"
+        text = f"{number} less than {share(_WORTH_LISTING)} of a prompt: {_named(small)}"
         lines.append(Line(text))
     return Section("Worth knowing", tuple(lines)) if lines else None
 

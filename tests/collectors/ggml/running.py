@@ -87,8 +87,17 @@ def fake_cuda(folder: Path) -> tuple[Path, Path]:
     return gpus, driver
 
 
-def sanitized_library(folder: Path) -> Path:
-    """The preloaded library as it is built for the sanitizers."""
+def sanitizing(folder: Path) -> dict[str, str]:
+    """What has a program load the library as it is built for the sanitizers, and end at what they find."""
+    return {
+        # A program that is not sanitized has to load their runtimes first.
+        "LD_PRELOAD": " ".join([*_sanitizer_runtimes(), str(_sanitized_library(folder))]),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    }
+
+
+def _sanitized_library(folder: Path) -> Path:
     made = folder / "sanitized.so"
     sources = [str(FOLDER / source) for source in LIBRARIES["ggml"].sources]
     flags = [
@@ -108,8 +117,7 @@ def sanitized_library(folder: Path) -> Path:
     return made
 
 
-def sanitizer_runtimes() -> list[str]:
-    """What has to be loaded before a sanitized library, into a program that is not sanitized."""
+def _sanitizer_runtimes() -> list[str]:
     names = ("libasan.so", "libubsan.so")
     return [_told("cc", f"-print-file-name={name}") for name in names]
 

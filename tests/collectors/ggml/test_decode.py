@@ -23,8 +23,7 @@ from tests.collectors.ggml.running import (
     fake_cuda,
     of_kind,
     recorded,
-    sanitized_library,
-    sanitizer_runtimes,
+    sanitizing,
 )
 from tests.engines.llamacpp.running import installed
 
@@ -258,14 +257,9 @@ def test_nothing_is_written_without_a_recording(programs: Programs, tmp_path: Pa
 def test_the_sanitizers_find_nothing(programs: Programs, tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     spool.mkdir()
-    preloaded = [*sanitizer_runtimes(), str(sanitized_library(tmp_path))]
-    variables = {
-        "LD_PRELOAD": " ".join(preloaded), "BUBBLESCOPE_SPOOL": spool,
-        "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1",
-    }  # fmt: skip
     done = subprocess.run(
         [str(programs.decode), *arguments(programs)],
-        env=environment(programs, **variables),
+        env=environment(programs, BUBBLESCOPE_SPOOL=spool, **sanitizing(tmp_path)),
         capture_output=True,
         text=True,
     )

@@ -24,8 +24,7 @@ from tests.collectors.ggml.running import (
     environment,
     of_kind,
     recorded,
-    sanitized_library,
-    sanitizer_runtimes,
+    sanitizing,
 )
 from tests.engines.llamacpp.running import installed
 from tests.record.commands import ROOT
@@ -237,18 +236,16 @@ _DAMAGES: Sequence[tuple[str, int]] = (
 
 
 @pytest.fixture(scope="module")
-def sanitized(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What to preload for the sanitizers to see the library."""
-    return " ".join([*sanitizer_runtimes(), str(sanitized_library(tmp_path_factory.mktemp("sanitized")))])
+def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return sanitizing(tmp_path_factory.mktemp("sanitized"))
 
 
-def checked(sanitized: str, spool: Path) -> dict[str, str | Path]:
+def checked(sanitized: dict[str, str], spool: Path) -> dict[str, str | Path]:
     spool.mkdir()
-    options = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "halt_on_error=1"}
-    return {"LD_PRELOAD": sanitized, "BUBBLESCOPE_SPOOL": spool, **options}
+    return {"BUBBLESCOPE_SPOOL": spool, **sanitized}
 
 
-def test_the_sanitizers_find_nothing(programs: Programs, sanitized: str, tmp_path: Path) -> None:
+def test_the_sanitizers_find_nothing(programs: Programs, sanitized: dict[str, str], tmp_path: Path) -> None:
     run(programs.decode, programs, *PROMPT, **checked(sanitized, tmp_path / "spool"))
     (trace,) = traces_of(str(tmp_path / "spool"))
     assert len(of_kind(trace, "forward")) == 15
@@ -256,7 +253,7 @@ def test_the_sanitizers_find_nothing(programs: Programs, sanitized: str, tmp_pat
 
 @pytest.mark.parametrize(("what", "value"), _DAMAGES)
 def test_a_program_with_a_damaged_symbol_table_runs_as_ever(
-    programs: Programs, sanitized: str, tmp_path: Path, what: str, value: int
+    programs: Programs, sanitized: dict[str, str], tmp_path: Path, what: str, value: int
 ) -> None:
     program, spool = tmp_path / "llama-cli", tmp_path / "spool"
     program.write_bytes(damaged(programs.decode.read_bytes(), what, value))

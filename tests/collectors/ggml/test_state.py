@@ -17,8 +17,7 @@ from tests.collectors.ggml.running import (
     environment,
     of_kind,
     recorded,
-    sanitized_library,
-    sanitizer_runtimes,
+    sanitizing,
 )
 from tests.engines.llamacpp.running import installed
 
@@ -91,7 +90,5 @@ def test_without_a_recording_the_copies_are_what_they_were(programs: Programs, t
 def test_the_sanitizers_find_nothing(programs: Programs, tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     spool.mkdir()
-    preloaded = " ".join([*sanitizer_runtimes(), str(sanitized_library(tmp_path))])
-    options = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
-    trace = recorded(programs, spool, *arguments(programs), STATE_COPIES="1", LD_PRELOAD=preloaded, **options)
+    trace = recorded(programs, spool, *arguments(programs), STATE_COPIES="1", **sanitizing(tmp_path))
     assert (len(of_kind(trace, "save")), len(of_kind(trace, "restore"))) == (3, 2)
