@@ -17,18 +17,18 @@ struct launches_slot {
 };
 _Static_assert(sizeof(struct launches_slot) == SPOOL_SLOT, "slot");
 
-/* What NVTX takes: its version and size, and a message in ASCII. */
+/* What NVTX takes: its version and size, a number, and a message in ASCII. */
 struct nvtx_event {
     uint16_t version, size;
     uint32_t category;
     int32_t color_type;
     uint32_t color;
     int32_t payload_type, reserved;
-    uint64_t payload;
+    int64_t payload;
     int32_t message_type;
     const char *message;
 };
-enum { NVTX_VERSION = 2, NVTX_ASCII = 1 };
+enum { NVTX_VERSION = 2, NVTX_INT64 = 2, NVTX_ASCII = 1 };
 
 static struct {
     uint32_t (*position)(void);
@@ -43,6 +43,16 @@ static void find(void *library, const char *name, void *function) {
     memcpy(function, &found, sizeof found);
 }
 
+/* CUDA 13 has only the first; what the program itself uses comes before either. */
+static void *opened_nvtx(void) {
+    static const char *const names[] = {"libnvtx3interop.so.1", "libnvToolsExt.so.1"};
+    static const int modes[] = {RTLD_LAZY | RTLD_NOLOAD, RTLD_LAZY};
+    void *library = NULL;
+    for (int i = 0; i < 4 && library == NULL; i++)
+        library = dlopen(names[i % 2], modes[i / 2]);
+    return library;
+}
+
 /* NVTX calls what a tool has named in the environment; without one its ranges are for nobody. */
 static void find_tools(void) {
     const char *kernels = getenv("BUBBLESCOPE_KERNELS");
@@ -50,7 +60,7 @@ static void find_tools(void) {
         find(dlopen(kernels, RTLD_LAZY | RTLD_NOLOAD), "bubblescope_position", &tools.position);
     if (getenv("NVTX_INJECTION64_PATH") == NULL)
         return;
-    void *nvtx = dlopen("libnvToolsExt.so.1", RTLD_LAZY);
+    void *nvtx = opened_nvtx();
     find(nvtx, "nvtxDomainCreateA", &tools.create_domain);
     find(nvtx, "nvtxDomainRangePushEx", &tools.push);
     find(nvtx, "nvtxDomainRangePop", &tools.pop);
@@ -72,7 +82,8 @@ uint32_t launches_begin(const struct spool_span *span, int position) {
     if (tools.domain != NULL) {
         char text[256];
         struct nvtx_event event = {
-            .version = NVTX_VERSION, .size = sizeof event, .message_type = NVTX_ASCII, .message = text};
+            .version = NVTX_VERSION, .size = sizeof event, .payload_type = NVTX_INT64,
+            .payload = span->microbatch, .message_type = NVTX_ASCII, .message = text};
         name(span, position, text, sizeof text);
         tools.push(tools.domain, &event);
     }

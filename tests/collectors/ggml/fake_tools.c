@@ -10,7 +10,7 @@ struct event {
     int32_t color_type;
     uint32_t color;
     int32_t payload_type, reserved;
-    uint64_t payload;
+    int64_t payload;
     int32_t message_type;
     const char *message;
 };
@@ -31,8 +31,10 @@ void *nvtxDomainCreateA(const char *name) {
 
 int nvtxDomainRangePushEx(void *domain, const struct event *event);
 int nvtxDomainRangePushEx(void *domain, const struct event *event) {
-    write_line("push", domain != NULL && event->size == sizeof *event && event->message_type == 1
-                           ? event->message : "wrong");
+    char text[512] = "wrong";
+    if (domain != NULL && event->size == sizeof *event && event->message_type == 1 && event->payload_type == 2)
+        snprintf(text, sizeof text, "%lld %s", (long long)event->payload, event->message);
+    write_line("push", text);
     return 0;
 }
 

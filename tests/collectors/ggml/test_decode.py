@@ -213,11 +213,12 @@ def test_a_library_loaded_into_python_is_recorded(programs: Programs, tmp_path: 
     assert trace.run.partition == (3, 3, 2)
 
 
+@pytest.mark.parametrize("nvtx", ["libnvToolsExt.so.1", "libnvtx3interop.so.1"])
 def test_tools_that_see_kernels_are_told_which_split_launches_them(
-    programs: Programs, tmp_path: Path
+    nvtx: str, programs: Programs, tmp_path: Path
 ) -> None:
-    # GIVEN a tool that knows NVTX, and the library that records kernels, both of them fakes
-    fake, log, spool = tmp_path / "libnvToolsExt.so.1", tmp_path / "log", tmp_path / "spool"
+    # GIVEN a tool that knows NVTX, of CUDA 12 or 13, and the library that records kernels, all fakes
+    fake, log, spool = tmp_path / nvtx, tmp_path / "log", tmp_path / "spool"
     source = Path(__file__).with_name("fake_tools.c")
     subprocess.run(["cc", "-fPIC", "-shared", str(source), "-o", str(fake)], check=True)
     spool.mkdir()
@@ -230,9 +231,12 @@ def test_tools_that_see_kernels_are_told_which_split_launches_them(
     assert domain == "domain bubblescope"
     # THEN each split is a range by the name that a reader knows, with nothing else inside
     assert lines[:2] == [
-        "push forward stage=0 rank=0 layers=0-3 phase=prefill step=0 microbatch=0 tokens=256 prefix=0", "pop "
-    ]  # fmt: skip
+        "push 0 forward stage=0 rank=0 layers=0-3 phase=prefill step=0 microbatch=0 tokens=256 prefix=0",
+        "pop ",
+    ]
     assert [line.split()[0] for line in lines] == ["push", "pop"] * 6
+    # AND its payload is the microbatch
+    assert [line.split()[1] for line in lines if line.startswith("push")] == ["0"] * 3 + ["1"] * 3
     # AND the kernels between two positions are told to be its own
     ((process,), _) = read_spool(str(spool))
     fields = ["microbatch", "stage", "after", "before"]
