@@ -6,6 +6,7 @@ waiting as well as the moving of data; `waits` tells the two apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,10 +49,13 @@ def operations(trace: Trace) -> Operations:
     return Operations(rows[list(COLUMNS)], tuple(lost))
 
 
-def devices_with_kernels(trace: Trace) -> set[int]:
-    """Devices whose own timeline was recorded; of the others only stage spans are known."""
-    kernels = trace.slices.loc[trace.slices["category"] == "kernel", "track"].unique()
-    return set(trace.tracks["device"].to_numpy()[kernels].tolist())
+def devices_with_kernels(trace: Trace, operations: Sequence[str] | None = None) -> set[int]:
+    """Devices whose own timeline was recorded, with kernels of these operations if any are named."""
+    wanted = trace.slices["category"] == "kernel"
+    if operations is not None:
+        wanted &= trace.slices["operation"].isin(operations)
+    tracks = trace.slices.loc[wanted, "track"].unique()
+    return set(trace.tracks["device"].to_numpy()[tracks].tolist())
 
 
 def _from_slices(trace: Trace) -> pd.DataFrame:
@@ -80,7 +84,9 @@ def _from_slices(trace: Trace) -> pd.DataFrame:
 
 def _from_spans(trace: Trace) -> pd.DataFrame:
     spans = trace.spans
-    wanted = spans["kind"].isin(["send", "recv"]) & ~spans["device"].isin(devices_with_kernels(trace))
+    # Not every engine's kernels tell of its messages: llama.cpp copies from device to device.
+    told = devices_with_kernels(trace, ("send", "recv", "unknown"))
+    wanted = spans["kind"].isin(["send", "recv"]) & ~spans["device"].isin(told)
     rows = spans[wanted]
     kind = rows["kind"].astype(object).to_numpy()
     device = rows["device"].to_numpy().astype(np.int64)

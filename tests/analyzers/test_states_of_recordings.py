@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Options
 from bubblescope.trace.read import read_trace
+from tests.analyzers.handmade import Slice, trace_of
 from tests.pipelines.agreement import assert_agrees, examined
 from tests.pipelines.engine import Engine, Step, decode, prefill
 from tests.pipelines.execution import play
@@ -92,3 +95,19 @@ def test_the_order_of_rows_does_not_matter() -> None:
     trace = recorded(execution)
     backwards = replace(trace, slices=trace.slices.iloc[::-1])
     assert_agrees(analyze(backwards, Options(idle_gap_ns=1000)), examined(execution))
+
+
+@pytest.mark.parametrize("name", ["llama_h200x2_17_19", "llama_h200x2_28_8"])
+def test_kernels_beside_spans_that_alone_tell_of_messages(name: str) -> None:
+    # GIVEN an engine that copies from device to device, so that its messages are no kernels
+    recording = Path(__file__).parents[2] / "sample_traces" / "recorded" / f"{name}.json.gz"
+    spans = read_trace(recording)
+    # WHEN the kernels of its forwards are recorded, too
+    forwards = spans.spans.loc[spans.spans["kind"] == "forward", ["device", "begin_ns", "end_ns"]]
+    kernels = trace_of([Slice(*row) for row in forwards.to_numpy().tolist()])
+    both = analyze(replace(spans, tracks=kernels.tracks, slices=kernels.slices))
+    # THEN no device waited for anything else than before
+    alone = analyze(spans)
+    assert [stage.states_ns for stage in both.stages] == [stage.states_ns for stage in alone.stages]
+    assert both.blame.equals(alone.blame)
+    assert "communication" not in {lost.what for lost in both.lost}
