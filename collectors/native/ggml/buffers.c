@@ -47,28 +47,34 @@ static void message_span(const struct device *device, const struct device *peer,
 
 static void our_set(ggml_object buffer, ggml_object tensor, const void *data, size_t offset, size_t size) {
     const struct buffer_type *type = type_of(buffer);
+    bool told = this_ubatch()->computing && is_stage(type->device);
+    bool receives = told && copied_to == type->device;
+    struct host_work work = {.began = false};
+    if (told && !receives)
+        work = host_work_begin(type->device, SPOOL_COPY);
     int64_t begin_ns = spool_now();
     type->set(buffer, tensor, data, offset, size);
-    if (!this_ubatch()->computing || !is_stage(type->device))
-        return;
-    if (copied_to == type->device)
+    host_work_end(&work, (int64_t)size);
+    if (receives)
         message_span(copied_to, copied_from, SPOOL_RECV, begin_ns, size);
-    else
-        host_span(type->device, SPOOL_COPY, begin_ns, (int64_t)size);
-    copied_to = NULL;
+    if (told)
+        copied_to = NULL;
 }
 
 static void our_get(ggml_object buffer, ggml_object tensor, void *data, size_t offset, size_t size) {
     const struct buffer_type *type = type_of(buffer);
+    bool told = this_ubatch()->microbatch >= 0 && is_stage(type->device);
+    bool sends = told && copied_to != NULL && copied_from == type->device;
+    struct host_work work = {.began = false};
+    if (told && !sends && !state_is_copied())
+        work = host_work_begin(type->device, SPOOL_COPY);
     int64_t begin_ns = spool_now();
     type->get(buffer, tensor, data, offset, size);
-    if (this_ubatch()->microbatch < 0 || !is_stage(type->device))
-        return;
-    forward_is_over(type->device);
-    if (copied_to != NULL && copied_from == type->device)
+    if (told)
+        forward_is_over(type->device);
+    host_work_end(&work, (int64_t)size);
+    if (sends)
         message_span(copied_from, copied_to, SPOOL_SEND, begin_ns, size);
-    else if (!state_is_copied())
-        host_span(type->device, SPOOL_COPY, begin_ns, (int64_t)size);
 }
 
 static bool our_copy(ggml_object buffer, ggml_object from, ggml_object to) {

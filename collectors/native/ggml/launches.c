@@ -68,18 +68,40 @@ static void find_tools(void) {
         tools.domain = tools.create_domain("bubblescope");
 }
 
+/* Kinds that are ranges for tools. Not messages: their range would be of the sender alone. */
+static const char *const ranges[SPOOL_KINDS] = {
+    [SPOOL_FORWARD] = "forward", [SPOOL_EMBED] = "embed", [SPOOL_SPLIT] = "split",
+    [SPOOL_COPY] = "copy", [SPOOL_SAVE] = "save", [SPOOL_RESTORE] = "restore",
+};
+
+static bool is_range(const struct spool_span *span) {
+    return tools.domain != NULL && ranges[span->kind] != NULL;
+}
+
+/* Adds a word to a name that has room for it; what is not known has none. */
+static size_t add(char *name, size_t size, size_t at, const char *word, int64_t value) {
+    if (value < 0 || at >= size)
+        return at;
+    return at + (size_t)snprintf(name + at, size - at, " %s=%lld", word, (long long)value);
+}
+
 /* The name by which a reader of other tools' traces finds the span again. */
 static void name(const struct spool_span *span, int position, char *into, size_t size) {
     static const char *const phases[] = {" phase=prefill", " phase=decode", " phase=mixed", ""};
-    snprintf(into, size, "forward stage=%d rank=%d layers=%d-%d%s step=%lld microbatch=%lld tokens=%d prefix=%d",
-             position, position, span->layer_begin, span->layer_end, phases[span->phase], (long long)span->step,
-             (long long)span->microbatch, span->tokens, span->prefix);
+    size_t at = (size_t)snprintf(into, size, "%s stage=%d rank=%d", ranges[span->kind], position, position);
+    if (span->layer_begin >= 0)
+        at += (size_t)snprintf(into + at, size - at, " layers=%d-%d", span->layer_begin, span->layer_end);
+    at += (size_t)snprintf(into + at, size - at, "%s", phases[span->phase]);
+    at = add(into, size, at, "step", span->step);
+    at = add(into, size, at, "microbatch", span->microbatch);
+    at = add(into, size, at, "tokens", span->tokens);
+    add(into, size, at, "prefix", span->prefix);
 }
 
 uint32_t launches_begin(const struct spool_span *span, int position) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_tools);
-    if (tools.domain != NULL) {
+    if (is_range(span)) {
         char text[256];
         struct nvtx_event event = {
             .version = NVTX_VERSION, .size = sizeof event, .payload_type = NVTX_INT64,
@@ -98,6 +120,6 @@ void launches_end(const struct spool_span *span, uint32_t before) {
             .layer_end = span->layer_end, .kind = span->kind};
         spool_put(SPOOL_LAUNCHES, &slot, NULL, 0);
     }
-    if (tools.domain != NULL)
+    if (is_range(span))
         tools.pop(tools.domain);
 }

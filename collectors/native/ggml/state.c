@@ -9,6 +9,7 @@
 
 /* More than 0 within a copy: the older functions call the newer ones. */
 static _Thread_local int copying;
+static _Thread_local struct host_work copy;
 
 /* Whose size was asked for, and since when: room in host memory is made for it next, which takes longer than the
  * copy itself where the memory is new. Of several contexts the first, as their copies follow in that order. */
@@ -23,6 +24,8 @@ bool state_is_copied(void) {
 }
 
 void state_forget(void) {
+    if (copying > 0)
+        host_work_drop(&copy);
     copying = 0;
     asked.context = NULL;
 }
@@ -35,32 +38,30 @@ static void ask(ggml_object context, int32_t sequence) {
     asked.since_ns = spool_now();
 }
 
-static int64_t begin_copy(void) {
-    copying++;
+static void begin_copy(enum spool_kind kind) {
     sync_begin(); /* waiting for the devices is part of it and no span of its own */
-    return spool_now();
+    if (copying++ == 0)
+        copy = host_work_begin(NULL, kind);
 }
 
 /* A copy of nothing, as one that failed is, is left out. */
-static void end_copy(enum spool_kind kind, int64_t begin_ns, size_t bytes) {
+static void end_copy(int64_t since_ns, size_t bytes) {
     int before = errno;
-    struct spool_span span;
     sync_end(NULL, INT64_MAX);
-    if (copying > 0 && --copying == 0 && bytes > 0 && span_of(&span, NULL, kind)) {
-        span.step = span.microbatch = SPOOL_UNKNOWN;
-        span.tokens = span.prefix = SPOOL_UNKNOWN;
-        span.phase = SPOOL_PHASE_UNKNOWN;
-        span.begin_ns = begin_ns;
-        span.end_ns = spool_now();
-        span.bytes = (int64_t)bytes;
-        spool_put_span(&span);
+    if (copying > 0 && --copying == 0) {
+        if (since_ns > 0)
+            copy.span.begin_ns = since_ns;
+        if (bytes > 0)
+            host_work_end(&copy, (int64_t)bytes);
+        else
+            host_work_drop(&copy);
     }
     errno = before;
 }
 
-static void end_save(ggml_object context, int32_t sequence, int64_t begin_ns, size_t bytes) {
+static void end_save(ggml_object context, int32_t sequence, size_t bytes) {
     bool was_asked = copying == 1 && asked.context == context && asked.sequence == sequence;
-    end_copy(SPOOL_SAVE, was_asked ? asked.since_ns : begin_ns, bytes);
+    end_copy(was_asked ? asked.since_ns : 0, bytes);
     if (was_asked)
         asked.context = NULL;
 }
@@ -82,9 +83,9 @@ OURS size_t llama_state_seq_get_size_ext(ggml_object context, int32_t sequence, 
 OURS size_t llama_state_seq_get_data(ggml_object context, uint8_t *into, size_t size, int32_t sequence);
 OURS size_t llama_state_seq_get_data(ggml_object context, uint8_t *into, size_t size, int32_t sequence) {
     REAL(llama_state_seq_get_data);
-    int64_t begin_ns = begin_copy();
+    begin_copy(SPOOL_SAVE);
     size_t bytes = real(context, into, size, sequence);
-    end_save(context, sequence, begin_ns, bytes);
+    end_save(context, sequence, bytes);
     return bytes;
 }
 
@@ -93,18 +94,18 @@ OURS size_t llama_state_seq_get_data_ext(ggml_object context, uint8_t *into, siz
 OURS size_t llama_state_seq_get_data_ext(ggml_object context, uint8_t *into, size_t size, int32_t sequence,
                                          uint32_t flags) {
     REAL(llama_state_seq_get_data_ext);
-    int64_t begin_ns = begin_copy();
+    begin_copy(SPOOL_SAVE);
     size_t bytes = real(context, into, size, sequence, flags);
-    end_save(context, sequence, begin_ns, bytes);
+    end_save(context, sequence, bytes);
     return bytes;
 }
 
 OURS size_t llama_state_seq_set_data(ggml_object context, const uint8_t *from, size_t size, int32_t sequence);
 OURS size_t llama_state_seq_set_data(ggml_object context, const uint8_t *from, size_t size, int32_t sequence) {
     REAL(llama_state_seq_set_data);
-    int64_t begin_ns = begin_copy();
+    begin_copy(SPOOL_RESTORE);
     size_t bytes = real(context, from, size, sequence);
-    end_copy(SPOOL_RESTORE, begin_ns, bytes);
+    end_copy(0, bytes);
     return bytes;
 }
 
@@ -113,8 +114,8 @@ OURS size_t llama_state_seq_set_data_ext(ggml_object context, const uint8_t *fro
 OURS size_t llama_state_seq_set_data_ext(ggml_object context, const uint8_t *from, size_t size, int32_t sequence,
                                          uint32_t flags) {
     REAL(llama_state_seq_set_data_ext);
-    int64_t begin_ns = begin_copy();
+    begin_copy(SPOOL_RESTORE);
     size_t bytes = real(context, from, size, sequence, flags);
-    end_copy(SPOOL_RESTORE, begin_ns, bytes);
+    end_copy(0, bytes);
     return bytes;
 }

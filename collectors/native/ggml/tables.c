@@ -54,18 +54,11 @@ static size_t bytes_of_result(ggml_object graph) {
 /* A split on the CPU: before any device, it looks up embeddings. */
 static int compute_on_host(struct device *device, ggml_object backend, ggml_object graph) {
     const struct ubatch *ubatch = this_ubatch();
-    int64_t begin_ns = spool_now();
-    int status = device->real.compute(backend, graph);
-    struct spool_span span;
     bool is_embed = ubatch->last == NULL;
-    if (!span_of(&span, ubatch->last, is_embed ? SPOOL_EMBED : SPOOL_SPLIT))
-        return status;
-    span.begin_ns = begin_ns;
-    span.end_ns = spool_now();
-    layers_of_split(graph, &span.layer_begin, &span.layer_end);
-    if (is_embed)
-        span.bytes = (int64_t)bytes_of_result(graph);
-    spool_put_span(&span);
+    struct host_work work = host_work_begin(ubatch->last, is_embed ? SPOOL_EMBED : SPOOL_SPLIT);
+    int status = device->real.compute(backend, graph);
+    layers_of_split(graph, &work.span.layer_begin, &work.span.layer_end);
+    host_work_end(&work, is_embed ? (int64_t)bytes_of_result(graph) : SPOOL_UNKNOWN);
     return status;
 }
 
@@ -120,7 +113,9 @@ static bool our_copy(ggml_object source, ggml_object target, ggml_object from, g
     sent.bytes = received.bytes = (int64_t)ggml_api()->ggml_nbytes(from);
     sent.clock = received.clock = SPOOL_DEVICE_CLOCK;
     struct mark *send = mark_here(sender, source), *receive = mark_here(receiver, target);
+    uint32_t before = launches_begin(&sent, sender->position);
     bool copied = receiver->real.copy(source, target, from, to);
+    launches_end(&sent, before);
     struct mark *send_end = copied ? mark_here(sender, source) : NULL;
     struct mark *receive_end = copied ? mark_here(receiver, target) : NULL;
     if (copied) {
@@ -135,19 +130,21 @@ static bool our_copy(ggml_object source, ggml_object target, ggml_object from, g
 
 static void our_set(ggml_object backend, ggml_object tensor, const void *data, size_t offset, size_t size) {
     struct device *device = device_of_backend(backend);
-    int64_t begin_ns = spool_now();
-    device->real.set(backend, tensor, data, offset, size);
+    struct host_work work = {.began = false};
     if (this_ubatch()->computing && is_stage(device))
-        host_span(device, SPOOL_COPY, begin_ns, (int64_t)size);
+        work = host_work_begin(device, SPOOL_COPY);
+    device->real.set(backend, tensor, data, offset, size);
+    host_work_end(&work, (int64_t)size);
 }
 
 static void our_get(ggml_object backend, ggml_object tensor, void *data, size_t offset, size_t size) {
     struct device *device = device_of_backend(backend);
-    int64_t begin_ns = spool_now();
+    struct host_work work = {.began = false};
+    if (this_ubatch()->microbatch >= 0 && !state_is_copied() && is_stage(device))
+        work = host_work_begin(device, SPOOL_COPY);
     device->real.get(backend, tensor, data, offset, size);
     device->reads = true;
-    if (this_ubatch()->microbatch >= 0 && !state_is_copied() && is_stage(device))
-        host_span(device, SPOOL_COPY, begin_ns, (int64_t)size);
+    host_work_end(&work, (int64_t)size);
 }
 
 /* ---- waits ---- */

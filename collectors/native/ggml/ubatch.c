@@ -1,9 +1,11 @@
 #include "ggml/ubatch.h"
+#include "ggml/launches.h"
 
 static int64_t microbatches;
-static _Thread_local struct ubatch current = {.microbatch = SPOOL_UNKNOWN, .step = SPOOL_UNKNOWN,
-                                              .tokens = SPOOL_UNKNOWN, .prefix = SPOOL_UNKNOWN,
-                                              .phase = SPOOL_PHASE_UNKNOWN};
+#define NONE {.microbatch = SPOOL_UNKNOWN, .step = SPOOL_UNKNOWN, .tokens = SPOOL_UNKNOWN, \
+              .prefix = SPOOL_UNKNOWN, .phase = SPOOL_PHASE_UNKNOWN}
+static const struct ubatch none = NONE;
+static _Thread_local struct ubatch current = NONE;
 
 struct ubatch *this_ubatch(void) {
     return &current;
@@ -99,15 +101,20 @@ void ubatch_end(void) {
     current.computing = false;
 }
 
+static const struct device *stage_of(const struct device *device) {
+    return is_stage(device) ? device : device_at(0);
+}
+
 bool span_of(struct spool_span *span, const struct device *device, enum spool_kind kind) {
-    const struct device *stage = device != NULL && device->number != NO_STAGE ? device : device_at(0);
+    const struct device *stage = stage_of(device);
     if (stage == NULL)
         return false;
+    const struct ubatch *of = kind == SPOOL_SAVE || kind == SPOOL_RESTORE ? &none : &current;
     *span = (struct spool_span){
-        .step = current.step, .microbatch = current.microbatch, .bytes = SPOOL_UNKNOWN,
-        .tokens = current.tokens, .prefix = current.prefix, .layer_begin = SPOOL_UNKNOWN,
-        .layer_end = SPOOL_UNKNOWN, .stage = (uint16_t)stage->number, .peer = SPOOL_UNKNOWN,
-        .kind = (uint8_t)kind, .phase = current.phase, .clock = SPOOL_HOST_CLOCK};
+        .step = of->step, .microbatch = of->microbatch, .bytes = SPOOL_UNKNOWN, .tokens = of->tokens,
+        .prefix = of->prefix, .layer_begin = SPOOL_UNKNOWN, .layer_end = SPOOL_UNKNOWN,
+        .stage = (uint16_t)stage->number, .peer = SPOOL_UNKNOWN, .kind = (uint8_t)kind, .phase = of->phase,
+        .clock = SPOOL_HOST_CLOCK};
     return true;
 }
 
@@ -119,6 +126,31 @@ void host_span(const struct device *device, enum spool_kind kind, int64_t begin_
     span.end_ns = spool_now();
     span.bytes = bytes;
     spool_put_span(&span);
+}
+
+struct host_work host_work_begin(const struct device *device, enum spool_kind kind) {
+    struct host_work work;
+    work.began = span_of(&work.span, device, kind);
+    if (work.began) {
+        work.span.begin_ns = spool_now();
+        work.launched = launches_begin(&work.span, stage_of(device)->position);
+    }
+    return work;
+}
+
+void host_work_end(struct host_work *work, int64_t bytes) {
+    if (!work->began)
+        return;
+    host_work_drop(work);
+    work->span.end_ns = spool_now();
+    work->span.bytes = bytes;
+    spool_put_span(&work->span);
+}
+
+void host_work_drop(struct host_work *work) {
+    if (work->began)
+        launches_end(&work->span, work->launched);
+    work->began = false;
 }
 
 void preparation_spans(int64_t made_since, int64_t made_until, int64_t filled_since, int64_t filled_until) {

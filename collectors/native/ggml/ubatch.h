@@ -26,12 +26,23 @@ void ubatch_end(void);
 void ubatch_of_tokens(int64_t tokens);
 void ubatch_at_positions(const int32_t *positions, size_t count);
 
-/* A span of a device's stage, of the first one where `device` is none, with all that is known of the ubatch;
- * false if there is no stage yet. */
+/* A span of a device's stage, of the first one where `device` is none, with all that is known of the ubatch, to
+ * which copies of states do not belong; false if there is no stage yet. */
 bool span_of(struct spool_span *span, const struct device *device, enum spool_kind kind);
 
 /* Writes a span of the host that ends now. */
 void host_span(const struct device *device, enum spool_kind kind, int64_t begin_ns, int64_t bytes);
+
+/* A span of the host that launches work on devices; nothing is written of one that never began, or that
+ * was dropped. */
+struct host_work {
+    struct spool_span span;
+    uint32_t launched;
+    bool began;
+};
+struct host_work host_work_begin(const struct device *device, enum spool_kind kind);
+void host_work_end(struct host_work *work, int64_t bytes);
+void host_work_drop(struct host_work *work);
 
 /* Writes that the graph of the ubatch was made, and that its inputs were filled in; neither where it is not
  * known when that began (0). */

@@ -74,6 +74,20 @@ def _compile(source: Path, made: Path, *options: str) -> None:
     subprocess.run([*command, "-lpthread"], check=True)
 
 
+def fake_tools(folder: Path, nvtx: str = "libnvtx3interop.so.1") -> dict[str, object]:
+    """Environment with fakes of a tool that knows NVTX and of the library that records kernels.
+
+    The ranges are logged to the file `log` in the folder.
+    """
+    library = folder / nvtx
+    source = Path(__file__).with_name("fake_tools.c")
+    subprocess.run(["cc", "-fPIC", "-shared", str(source), "-o", str(library)], check=True)
+    return {
+        "LD_PRELOAD": f"{build(LIBRARIES['ggml'])}:{library}", "LD_LIBRARY_PATH": folder,
+        "BUBBLESCOPE_KERNELS": library, "NVTX_INJECTION64_PATH": "tool.so", "FAKE_TOOLS_LOG": folder / "log",
+    }  # fmt: skip
+
+
 def fake_cuda(folder: Path) -> tuple[Path, Path]:
     """The fake GPUs under the name of CUDA, and the fake driver that makes their events."""
     source = folder / "fake_gpu_called_cuda.cpp"

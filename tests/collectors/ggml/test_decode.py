@@ -6,21 +6,25 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from bubblescope.collectors._bubblescope_inject import layout
 from bubblescope.native.build import build
 from bubblescope.native.libraries import LIBRARIES
 from bubblescope.record.assemble import traces_of
 from bubblescope.record.spool import read_spool
 from bubblescope.trace.model import Trace
+from bubblescope.trace.nsys.spans import told_by
 from tests.collectors.ggml.running import (
     Programs,
     arguments,
     compiled,
     environment,
     fake_cuda,
+    fake_tools,
     of_kind,
     recorded,
     sanitizing,
@@ -218,31 +222,33 @@ def test_tools_that_see_kernels_are_told_which_split_launches_them(
     nvtx: str, programs: Programs, tmp_path: Path
 ) -> None:
     # GIVEN a tool that knows NVTX, of CUDA 12 or 13, and the library that records kernels, all fakes
-    fake, log, spool = tmp_path / nvtx, tmp_path / "log", tmp_path / "spool"
-    source = Path(__file__).with_name("fake_tools.c")
-    subprocess.run(["cc", "-fPIC", "-shared", str(source), "-o", str(fake)], check=True)
+    spool = tmp_path / "spool"
     spool.mkdir()
-    variables = {
-        "LD_PRELOAD": f"{build(LIBRARIES['ggml'])}:{fake}", "LD_LIBRARY_PATH": tmp_path,
-        "BUBBLESCOPE_KERNELS": fake, "NVTX_INJECTION64_PATH": "tool.so", "FAKE_TOOLS_LOG": log,
-    }  # fmt: skip
-    recorded(programs, spool, *arguments(programs, tokens=256), **variables)
-    domain, *lines = log.read_text().splitlines()
+    recorded(programs, spool, *arguments(programs, tokens=256), **fake_tools(tmp_path, nvtx))
+    domain, *lines = (tmp_path / "log").read_text().splitlines()
     assert domain == "domain bubblescope"
-    # THEN each split is a range by the name that a reader knows, with nothing else inside
-    assert lines[:2] == [
-        "push 0 forward stage=0 rank=0 layers=0-3 phase=prefill step=0 microbatch=0 tokens=256 prefix=0",
-        "pop ",
-    ]
-    assert [line.split()[0] for line in lines] == ["push", "pop"] * 6
+    # THEN each piece of work is a range by the name that a reader knows, with nothing else inside
+    assert [line.split()[0] for line in lines] == ["push", "pop"] * (len(lines) // 2)
+    ranges = [line.removeprefix("push ").split(" ", 1) for line in lines[::2]]
+    first = "phase=prefill step=0 microbatch=0 tokens=256 prefix=0"
+    assert ranges[0] == ["0", f"embed stage=0 rank=0 {first}"]
+    forwards = [name for _, name in ranges if name.startswith("forward")]
+    assert forwards[0] == f"forward stage=0 rank=0 layers=0-3 {first}"
+    assert len(forwards) == 6 and all(told_by(name) for _, name in ranges)
     # AND its payload is the microbatch
-    assert [line.split()[1] for line in lines if line.startswith("push")] == ["0"] * 3 + ["1"] * 3
-    # AND the kernels between two positions are told to be its own
+    assert {(payload, f"microbatch={payload} " in name) for payload, name in ranges} == {
+        ("0", True),
+        ("1", True),
+    }
+    # AND the work that it launched lies between two positions of its own
     ((process,), _) = read_spool(str(spool))
-    fields = ["microbatch", "stage", "after", "before"]
-    assert process.launches[fields].tolist() == [
-        (m, s, 2 * (3 * m + s) + 1, 2 * (3 * m + s) + 2) for m in (0, 1) for s in (0, 1, 2)
-    ]
+    asked = process.launches[["after", "before"]].tolist()
+    assert asked == [(at, at + 1) for at in range(1, 2 * len(asked), 2)]
+    kinds = [(layout.KINDS[kind], stage) for kind, stage in process.launches[["kind", "stage"]].tolist()]
+    counted = Counter(kind for kind in kinds if kind[0] != "copy")
+    each = [("embed", 0), *(("forward", stage) for stage in (0, 1, 2)), ("send", 0), ("send", 1)]
+    assert counted == dict.fromkeys(each, 2)
+    assert kinds.count(("copy", 0)) == sum(name.startswith("copy stage=0") for _, name in ranges) > 0
 
 
 def test_nothing_is_written_without_a_recording(programs: Programs, tmp_path: Path) -> None:

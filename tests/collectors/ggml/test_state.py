@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from bubblescope.collectors._bubblescope_inject import layout
 from bubblescope.native.build import build
 from bubblescope.native.libraries import LIBRARIES
+from bubblescope.record.spool import read_spool
 from bubblescope.trace.model import Trace
 from tests.collectors.ggml.running import (
     Programs,
     arguments,
     compiled,
     environment,
+    fake_tools,
     of_kind,
     recorded,
     sanitizing,
@@ -75,6 +79,21 @@ def test_what_is_read_for_a_copy_is_no_copy_of_a_ubatch(trace: Trace) -> None:
     copies, saves = of_kind(trace, "copy"), of_kind(trace, "save")
     for begin, end in zip(saves["begin_ns"], saves["end_ns"], strict=True):
         assert not ((copies["begin_ns"] >= begin) & (copies["end_ns"] <= end)).any()
+
+
+def test_tools_are_told_what_a_copy_launches(programs: Programs, tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    recorded(programs, spool, *arguments(programs), STATE_COPIES="1", **fake_tools(tmp_path))
+    # THEN each is a range, also the one that was cut short, and all are over
+    lines = (tmp_path / "log").read_text().splitlines()[1:]
+    copies = Counter(line for line in lines if "save" in line or "restore" in line)
+    assert copies == {"push -1 save stage=0 rank=0": 3, "push -1 restore stage=0 rank=0": 3}
+    assert sum(line.startswith("push") for line in lines) == lines.count("pop ")
+    # AND the work launched within is theirs
+    processes, _ = read_spool(str(spool))
+    kinds = Counter(layout.KINDS[kind] for process in processes for kind in process.launches["kind"].tolist())
+    assert (kinds["save"], kinds["restore"]) == (3, 3)
 
 
 def test_without_a_recording_the_copies_are_what_they_were(programs: Programs, tmp_path: Path) -> None:
