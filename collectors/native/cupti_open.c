@@ -52,16 +52,19 @@ static void *opened_in(const char *folder, const char *const *places, size_t cou
     return library;
 }
 
-static void *opened(int major, const struct folders *folders) {
+/* Where to look, in this order: what a process uses of CUDA is the version that it was made for. */
+enum place { LOADED, BESIDE_CUDA, ON_PATH, IN_TOOLKIT, PLACES };
+
+static void *opened(enum place place, int major, const struct folders *folders) {
     char name[32];
     snprintf(name, sizeof name, "libcupti.so.%d", major);
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    for (size_t i = 0; i < folders->count && library == NULL; i++)
+    if (place == LOADED || place == ON_PATH)
+        return dlopen(name, RTLD_NOW | RTLD_LOCAL | (place == LOADED ? RTLD_NOLOAD : 0));
+    void *library = NULL;
+    for (size_t i = 0; place == BESIDE_CUDA && i < folders->count && library == NULL; i++)
         library = opened_in(folders->paths[i], beside, COUNT(beside), major);
-    if (library == NULL)
-        library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     const char *toolkits[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
-    for (size_t i = 0; i < COUNT(toolkits) && library == NULL; i++)
+    for (size_t i = 0; place == IN_TOOLKIT && i < COUNT(toolkits) && library == NULL; i++)
         if (toolkits[i] != NULL && *toolkits[i] != 0)
             library = opened_in(toolkits[i], in_toolkit, COUNT(in_toolkit), major);
     return library;
@@ -100,11 +103,12 @@ const char *cupti_open(struct cupti *cupti, int driver_version) {
         return "there was no memory left";
     dl_iterate_phdr(note_folder, folders);
     bool old = false, good = false;
-    for (int major = newest; major >= OLDEST && !good; major--) {
-        void *library = opened(major, folders);
-        good = library != NULL && filled(cupti, library);
-        old |= library != NULL;
-    }
+    for (enum place place = LOADED; place < PLACES && !good; place++)
+        for (int major = newest; major >= OLDEST && !good; major--) {
+            void *library = opened(place, major, folders);
+            good = library != NULL && filled(cupti, library);
+            old |= library != NULL;
+        }
     free(folders);
     if (good)
         return NULL;

@@ -190,3 +190,16 @@ def test_with_a_driver_too_old_it_says_so(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     reason = "no CUPTI library (libcupti.so.12 or .13) that goes with the driver was found"
     assert told(injected(spool)) == {"cupti": 0, "dropped": 0, "why_not": reason}
+
+
+def test_the_cupti_that_the_process_has_loaded_comes_before_a_newer_one(tmp_path: Path) -> None:
+    # GIVEN a program made for CUDA 12, with its CUPTI, on a machine whose driver and toolkit are newer
+    made_for, newer, spool = tmp_path / "12", tmp_path / "13", tmp_path / "spool"
+    for folder in (made_for, newer, spool):
+        folder.mkdir()
+    stubs(newer, 13)
+    program = stubs(made_for, 12, driver=13)
+    code = 'kernel(b"add", 1_000, 2_000)'
+    assert run(program, spool, code, LD_LIBRARY_PATH=str(newer)).stderr == ""
+    # THEN the driver is asked through the program's own
+    assert str(told(injected(spool))["cupti"]).startswith("12")
