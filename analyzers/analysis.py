@@ -87,7 +87,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         culprits=blamed,
         layer_times=layer_times(spans, leaders, window),
         kernel_times=kernel_times(trace, spans, stages, leaders, held, window),
-        requests=request_breakdowns(trace, stages, spans, states, leaders, copies),
+        requests=request_breakdowns(trace, spans, states, leaders or _alone(acts, ops.frame), copies),
         stragglers=stragglers(trace, stages, spans, acts, ops.frame, held) if is_pipeline else (),
         lost=(
             *trace.run.lost,
@@ -109,6 +109,12 @@ def _leaders(stages: Pipeline, acts: Sequence[Activity], window: tuple[int, int]
         max(stages.devices(stage), key=lambda device: (len(acts[device].work) > 0, inside[device], -device))
         for stage in stages.stages
     )
+
+
+def _alone(acts: Sequence[Activity], ops: pd.DataFrame) -> tuple[int, ...]:
+    """The device that works, where only one does and has nobody to talk to; else none."""
+    working = tuple(device for device, act in enumerate(acts) if len(act.work))
+    return working if len(working) == 1 and not len(ops) else ()
 
 
 def _window(trace: Trace, acts: Sequence[Activity], options: Options) -> tuple[tuple[int, int], str]:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.grouping import grouped
-from bubblescope.analyzers.pipeline import Pipeline
 from bubblescope.analyzers.results import RequestBreakdown
 from bubblescope.trace.model import Trace
 
@@ -64,7 +63,6 @@ class _Schedule:
 
 def request_breakdowns(
     trace: Trace,
-    pipeline: Pipeline,
     spans: pd.DataFrame,
     timeline: pd.DataFrame,
     leaders: Sequence[int],

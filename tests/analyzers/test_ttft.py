@@ -101,3 +101,19 @@ def test_warm_ups_are_left_out_and_unanswered_requests_have_no_ttft() -> None:
     )
     (request,) = analyze(trace).requests
     assert (request.request, request.ttft_ns, dict(request.breakdown_ns)) == ("r1", None, {})
+
+
+def test_one_device_has_all_of_it() -> None:
+    # GIVEN an engine on one device, whose host prepares 50 ns and pauses 20 between two chunks
+    chunks = [(0, "schedule", 0, 0, 0, 50), (0, "forward", 0, 0, 50, 150), (0, "forward", 1, 100, 170, 270)]
+    (request,) = analyze(recording(chunks, [(0, 300, False)])).requests
+    told = {"compute_stage_0": 200, "host": 20, "bubble": 50, "outside": 30}
+    assert {key: ns for key, ns in request.breakdown_ns.items() if ns} == told
+
+
+def test_of_one_rank_alone_nothing_is_told() -> None:
+    # GIVEN the first of two stages, whose peer was not recorded
+    (request,) = analyze(
+        recording([(0, "forward", 0, 0, 50, 150), (0, "send", 0, 0, 150, 160)], [(0, 300, False)])
+    ).requests
+    assert dict(request.breakdown_ns) == {}
