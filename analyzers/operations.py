@@ -22,10 +22,11 @@ CLOCK_SLACK_NS = 100_000
 #: device: who runs it. level: "device" or "host" (a control message). kind: "send", "recv" or
 #: "collective". source, target: devices of a send or receive, -1 where unknown. key: what pairs
 #: are formed within (process group, or microbatch). pair: the row of the other side of a send or
-#: receive; for a collective the lowest row of its participants; -1 where there is none.
+#: receive; for a collective the lowest row of its participants; -1 where there is none. asked_ns: since
+#: when the stage has asked for what it receives, if that was before the begin; else the begin.
 COLUMNS = (
     "device", "level", "kind", "operation", "key", "source", "target", "bytes",
-    "begin_ns", "end_ns", "microbatch", "pair",
+    "begin_ns", "end_ns", "asked_ns", "microbatch", "pair",
 )  # fmt: skip
 
 
@@ -77,9 +78,27 @@ def _from_slices(trace: Trace) -> pd.DataFrame:
             "bytes": rows["bytes"].to_numpy(),
             "begin_ns": rows["begin_ns"].to_numpy(),
             "end_ns": rows["end_ns"].to_numpy(),
+            "asked_ns": _asked(rows.assign(device=device), trace.spans),
             "microbatch": microbatch,
         }
     )
+
+
+def _asked(rows: pd.DataFrame, spans: pd.DataFrame) -> np.ndarray:
+    """Since when what each of the slices receives was asked for: its span's begin, for the first in it."""
+    asked = rows["begin_ns"].to_numpy().copy()
+    key = ["device", "microbatch"]
+    told = spans.loc[spans["kind"] == "recv", [*key, "begin_ns"]].sort_values("begin_ns")
+    kernels = (rows["category"] == "kernel") & (rows["operation"] == "recv") & (rows["microbatch"] >= 0)
+    received = rows.loc[kernels, [*key, "begin_ns"]].assign(row=np.flatnonzero(kernels))
+    received = received.sort_values("begin_ns").assign(from_ns=lambda own: own["begin_ns"] + CLOCK_SLACK_NS)
+    found = pd.merge_asof(
+        received, told.rename(columns={"begin_ns": "since"}), left_on="from_ns", right_on="since", by=key
+    )
+    found = found.dropna(subset=["since"]).drop_duplicates([*key, "since"])
+    at = found["row"].to_numpy()
+    asked[at] = np.minimum(asked[at], found["since"].to_numpy(np.int64))
+    return asked
 
 
 def _from_spans(trace: Trace) -> pd.DataFrame:
@@ -105,6 +124,7 @@ def _from_spans(trace: Trace) -> pd.DataFrame:
             "bytes": rows["bytes"].to_numpy(),
             "begin_ns": rows["begin_ns"].to_numpy(),
             "end_ns": rows["end_ns"].to_numpy(),
+            "asked_ns": rows["begin_ns"].to_numpy(),
             "microbatch": rows["microbatch"].to_numpy(),
         }
     )

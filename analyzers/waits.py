@@ -62,7 +62,7 @@ def waits(operations: pd.DataFrame, pipeline: Pipeline) -> Waits:
 
 
 def message_pairs(operations: pd.DataFrame) -> pd.DataFrame:
-    """Sends beside their receives: send, recv (rows), source, target, bytes and the four times."""
+    """Sends beside their receives: send, recv (rows), source, target, bytes and the five times."""
     sends = operations[(operations["kind"] == "send") & (operations["pair"] >= 0)]
     recv = operations.loc[sends["pair"]]
     return pd.DataFrame(
@@ -74,6 +74,7 @@ def message_pairs(operations: pd.DataFrame) -> pd.DataFrame:
             "bytes": sends["bytes"].to_numpy(),
             "send_begin": sends["begin_ns"].to_numpy(),
             "send_end": sends["end_ns"].to_numpy(),
+            "recv_asked": recv["asked_ns"].to_numpy(),
             "recv_begin": recv["begin_ns"].to_numpy(),
             "recv_end": recv["end_ns"].to_numpy(),
         }
@@ -112,7 +113,17 @@ def _messages(operations: pd.DataFrame) -> pd.DataFrame:
         np.where(eager, pairs["recv_begin"], met),
         pairs["recv_end"].to_numpy(),
     )
-    return pd.concat([send, recv], ignore_index=True)
+    return pd.concat([send, recv, _asked(pairs)], ignore_index=True)
+
+
+def _asked(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Waits of a stage that asked for its input before its device was told to receive it.
+
+    They last until the other side begins to send; what is left until the receive begins is the host's.
+    """
+    asked = pairs["recv_asked"].to_numpy()
+    until = np.clip(pairs["send_begin"], asked, pairs["recv_begin"]).to_numpy()
+    return _rows(pairs["target"].to_numpy(), "starved", pairs["source"].to_numpy(), asked, until, until)
 
 
 def _copy_time(pairs: pd.DataFrame, eager: pd.Series) -> Longs:

@@ -311,8 +311,9 @@ def _graph_launches(rows: pd.DataFrame) -> pd.DataFrame:
 def _as_devices_saw(spans: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """The spans, those that launched work from the begin of its first to the end of its last kernel.
 
-    Of sends and receives the communication counts, of the others what is not; where several spans are
-    named alike, none is changed.
+    Of sends and receives the communication counts, of the others what is not. A receive that was asked for
+    earlier keeps its begin: an engine may launch it only when it has heard on the host that data is to come.
+    Where several spans are named alike, none is changed.
     """
     kernels = rows[(rows["category"] == "kernel") & (rows["span"] != "")]
     fitting = kernels[kernels["span"].isin(_MESSAGES) == (kernels["operation"] != "")]
@@ -321,8 +322,9 @@ def _as_devices_saw(spans: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     found = spans.assign(kind=spans["kind"].astype(object)).join(seen, on=_SPAN)
     known = found["first"].notna() & ~spans.duplicated(_SPAN, keep=False)
     clock = spans["clock"].astype(object).where(~known, "device")
+    first = found["first"].where(found["kind"] != "recv", found[["first", "begin_ns"]].min(axis=1))
     return spans.assign(
-        begin_ns=found["first"].where(known, spans["begin_ns"]).astype(np.int64),
+        begin_ns=first.where(known, spans["begin_ns"]).astype(np.int64),
         end_ns=found["last"].where(known, spans["end_ns"]).astype(np.int64),
         clock=clock,
     )

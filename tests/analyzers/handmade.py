@@ -24,6 +24,7 @@ class Slice:
     group: str = ""
     category: str = "kernel"
     lane: str = "compute"
+    microbatch: int = UNKNOWN
 
 
 def send(device: int, peer: int, begin: int, end: int, size: int = 1 << 20, group: str = "pp") -> Slice:
@@ -69,6 +70,7 @@ def trace_of(slices: Sequence[Slice], run: Run | None = None, devices: int = 2) 
                 "group": [row.group for row in slices],
                 "peer": [row.peer for row in slices],
                 "bytes": [row.bytes for row in slices],
+                "microbatch": [row.microbatch for row in slices],
             },
         ),
     )

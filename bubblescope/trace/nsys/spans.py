@@ -69,7 +69,10 @@ def spans(
     begin, end = ranges["begin_ns"].copy(), ranges["end_ns"].copy()
     rows = np.flatnonzero(owner >= 0)
     worked = np.unique(owner[rows])
-    begin[worked], end[worked] = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+    # A receive begins when it is asked for, also where the host waits before it launches it.
+    asked = np.array([each["kind"] == "recv" for each in told], dtype=bool)
+    begin[worked] = np.where(asked[worked], begin[worked], np.iinfo(np.int64).max)
+    end[worked] = np.iinfo(np.int64).min
     np.minimum.at(begin, owner[rows], work["begin_ns"][rows])
     np.maximum.at(end, owner[rows], work["end_ns"][rows])
     clock = np.full(len(told), "host", dtype=object)
