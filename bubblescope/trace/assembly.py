@@ -12,7 +12,7 @@ import pandas as pd
 
 from bubblescope.trace import communication, frames
 from bubblescope.trace.communication import Transfer
-from bubblescope.trace.frames import CATEGORIES, SPANS, TRACKS, UNKNOWN
+from bubblescope.trace.frames import CATEGORIES, SPAN_KINDS, SPANS, TRACKS, UNKNOWN
 from bubblescope.trace.lanes import Lane, lanes_of, main_device
 from bubblescope.trace.model import Clock, Device, Run, Trace
 from bubblescope.trace.part import DEVICE_RANGE, HOST_RANGE, KERNEL, Columns
@@ -143,6 +143,8 @@ def _slices(placed: Sequence[_Placed]) -> pd.DataFrame:
         "group": _text_of([transfer.group for transfer in table], moved),
         "peer": _take(np.array([_peer(transfer) for transfer in table], dtype=np.int32), moved),
         "bytes": np.where(told == UNKNOWN, column("bytes"), told),
+        "microbatch": column("microbatch"),
+        "span": _text(column("span") + 1, ("", *SPAN_KINDS)),
     }
     return pd.DataFrame(frame, copy=False)
 

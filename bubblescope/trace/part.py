@@ -51,8 +51,10 @@ _CODES: dict[str | None, int] = {
 #: The columns of slices and of begins and ends, with their types as array has them.
 _COLUMNS = {
     "lane": "i", "name": "i", "code": "b", "begin_ns": "q", "end_ns": "q", "correlation": "q", "bytes": "q",
-    "message": "i",
+    "message": "i", "microbatch": "q", "span": "b",
 }  # fmt: skip
+#: Those that say which span launched a slice: its microbatch, and its kind's position in SPAN_KINDS.
+JOINED = ("microbatch", "span")
 #: The phases of slices: complete, or begun and ended by two events.
 _HALF = ("B", "E")
 _SLICES = ("X", *_HALF)
@@ -186,6 +188,8 @@ class Part:
         columns["correlation"].extend([_number(a.correlation) for a in arguments])
         columns["bytes"].extend([_number(a.bytes) for a in arguments])
         columns["message"].extend([UNKNOWN if a.collective is None else self._message(a) for a in arguments])
+        for name in JOINED:
+            columns[name].extend([UNKNOWN] * len(slices))
 
     def _message(self, arguments: Arguments) -> int:
         elements = whole_number(arguments.sent) or whole_number(arguments.received)
@@ -220,7 +224,7 @@ class Part:
         halves["begins"].append(event.ph == "B")
 
     def columns(self) -> Columns:
-        """The slices that count: lane, name, code, begin_ns, end_ns, correlation, bytes, message.
+        """The slices that count, with lane, name, code, begin_ns, end_ns, correlation, bytes, message and JOINED.
 
         Where there is work on a device nothing of the host is kept but the ranges it marked. To be
         called once: the part gives its memory away.
@@ -260,6 +264,7 @@ class Part:
             "correlation": nothing,
             "bytes": nothing,
             "message": nothing,
+            **dict.fromkeys(JOINED, nothing),
         }
         self.extend(rows)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bubblescope.trace.communication import of_kernel_name
 from bubblescope.trace.facts import Facts
-from bubblescope.trace.frames import UNKNOWN
+from bubblescope.trace.frames import SPAN_KINDS, UNKNOWN
 from bubblescope.trace.nsys.activity import NAMELESS, OWN_NAMES
 from bubblescope.trace.nsys.database import MISSING, Longs, is_time
 from bubblescope.trace.nsys.device_ranges import projected, ways
@@ -19,7 +19,7 @@ from bubblescope.trace.nsys.launches import PROCESS, innermost
 from bubblescope.trace.nsys.machine import Machine, pid_of, tid_of
 from bubblescope.trace.nsys.nvtx import Ranges
 from bubblescope.trace.nsys.spans import Told, spans, told_by
-from bubblescope.trace.part import DEVICE_RANGE, HOST_OP, HOST_RANGE, KERNEL, Columns, Part
+from bubblescope.trace.part import DEVICE_RANGE, HOST_OP, HOST_RANGE, JOINED, KERNEL, Columns, Part
 from bubblescope.trace.processes import Document
 from bubblescope.trace.ranks import place_in
 
@@ -72,7 +72,6 @@ class _Building:
         """work, scopes: what the process did on devices, and its ranges."""
         work["lane"] = self._lanes(work, ("device", "stream"), self._stream)
         texts, position = self._texts(work)
-        self._add(work, self._named(texts)[position])
         scopes["lane"] = self._lanes(scopes, ("thread",), self._thread)
         self._add(scopes, self._named(self.range_names)[scopes["name"]])
         self.part.host_ops = int((scopes["code"] == HOST_OP).sum())
@@ -86,6 +85,7 @@ class _Building:
         ours = [row for row, name in enumerate(scopes["name"].tolist()) if self.told[name] is not None]
         told = [self._told(name) for name in scopes["name"][ours].tolist()]
         table, owner = spans(_only(scopes, np.array(ours, np.int64)), told, work, communication)
+        self._add({**work, **_joined(told, owner)}, self._named(texts)[position])
 
         named = [self.range_names[name] for name in scopes["name"].tolist()]
         directions = dict(ways(scopes, named, parent, found[communication]))
@@ -152,7 +152,8 @@ class _Building:
 
     def _add(self, rows: Columns, name: Longs) -> None:
         nothing = np.full(len(name), UNKNOWN)
-        self.part.extend({"correlation": nothing, "bytes": nothing, **rows, "name": name, "message": nothing})
+        unknown = dict.fromkeys(("correlation", "bytes", *JOINED), nothing)
+        self.part.extend({**unknown, **rows, "name": name, "message": nothing})
 
     def _add_device_ranges(self, scopes: Columns, extents: Columns) -> None:
         names = [self.range_names[name] for name in scopes["name"][extents["range"]].tolist()]
@@ -171,6 +172,13 @@ class _Building:
         if rank == UNKNOWN or peer is None:
             return str(told["kind"])
         return f"{told['kind']} {rank}{'->' if told['kind'] == 'send' else '<-'}{peer}"
+
+
+def _joined(told: Sequence[Told], owner: Longs) -> Columns:
+    """The columns that say which span each piece of work belongs to; `owner`: which of `told`, or -1."""
+    of = [(each["microbatch"], SPAN_KINDS.index(each["kind"])) for each in told]
+    table = np.array([*of, (UNKNOWN, UNKNOWN)], dtype=np.int64)  # the last where there is none
+    return dict(zip(JOINED, table[owner].T, strict=True))
 
 
 def _ranks(told: Sequence[Told | None]) -> dict[int, int]:

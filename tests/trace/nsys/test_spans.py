@@ -57,6 +57,19 @@ def test_a_span_is_what_its_device_did_of_what_was_launched_in_it(tmp_path: Path
         (1, 0, "forward", 4, 500, 700, "device"),
     ]
     assert trace.run.devices[0].stage == 1
+    # AND its work says so; what was launched outside is nobody's
+    assert rows(trace, "begin_ns", "microbatch", "span")[-3:] == [
+        (500, 4, "forward"), (620, 4, "forward"), (900, -1, "")
+    ]  # fmt: skip
+
+
+def test_a_receive_begins_when_it_is_asked_for(tmp_path: Path) -> None:
+    # GIVEN an engine that launches what it receives only when it has heard of it
+    export = Export().range(0, 310, "recv stage=1 microbatch=0 peer=0", kind=STARTED)
+    export.kernel(320, 400, SEND_RECV, called=(305, 1))
+    assert [row[2:] for row in spans(read_trace(export.write(tmp_path / "x.sqlite")))] == [
+        ("recv", 0, 0, 400, "device")
+    ]
 
 
 def test_an_inner_span_takes_its_time_from_the_outer(tmp_path: Path) -> None:
