@@ -118,7 +118,8 @@ def _breakdown(
     for step in _path(final, schedule, arrival):
         begin, end = max(step.begin, arrival), min(step.end, at)
         _share_gap(parts, end, at, timelines[step.device], after_work=at == first)
-        parts[f"compute_stage_{step.stage}" if step.microbatch >= own else "queue"] += max(end - begin, 0)
+        work = f"compute_stage_{step.stage}" if step.microbatch >= own else "queue"
+        _share_work(parts, begin, end, timelines[step.device], work)
         at, device = min(begin, at), step.device
     _share_gap(parts, arrival, at, timelines[device], after_work=False)
     return parts
@@ -145,6 +146,19 @@ def _by_device(timeline: pd.DataFrame, copies: iv.Intervals) -> Timelines:
         order = np.argsort(every[:, 0], kind="stable")
         found[device] = every[order], np.array(named, dtype=object)[order]
     return found
+
+
+def _share_work(
+    parts: dict[str, int], begin: int, end: int, timeline: tuple[iv.Intervals, States], work: str
+) -> None:
+    """Share out a step: where its kernels are known, its device may wait for its host in between."""
+    if end <= begin:
+        return
+    times, states = timeline
+    waiting = iv.intersect(iv.span(begin, end), times[states == "host"])
+    waited = int((waiting[:, 1] - waiting[:, 0]).sum())
+    parts["host"] += waited
+    parts[work] += end - begin - waited
 
 
 def _share_gap(

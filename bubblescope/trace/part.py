@@ -224,7 +224,7 @@ class Part:
         halves["begins"].append(event.ph == "B")
 
     def columns(self) -> Columns:
-        """The slices that count, with lane, name, code, begin_ns, end_ns, correlation, bytes, message and JOINED.
+        """The slices that count: lane, name, code, begin_ns, end_ns, correlation, bytes, message, and JOINED.
 
         Where there is work on a device nothing of the host is kept but the ranges it marked. To be
         called once: the part gives its memory away.

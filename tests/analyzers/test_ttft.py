@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,7 @@ from bubblescope.analyzers.analysis import analyze
 from bubblescope.trace import frames
 from bubblescope.trace.frames import REQUESTS, SPANS, UNKNOWN
 from bubblescope.trace.model import Device, Run, Trace
+from tests.analyzers.handmade import Slice, trace_of
 
 Row = tuple[int, str, int, int, int, int]
 
@@ -117,3 +119,12 @@ def test_of_one_rank_alone_nothing_is_told() -> None:
         recording([(0, "forward", 0, 0, 50, 150), (0, "send", 0, 0, 150, 160)], [(0, 300, False)])
     ).requests
     assert dict(request.breakdown_ns) == {}
+
+
+def test_between_kernels_of_a_step_its_device_waits_for_its_host() -> None:
+    # GIVEN a forward of 100 ns on each stage, of which kernels fill 70 and 90
+    trace = recording([(0, "forward", 0, 0, 0, 100), (1, "forward", 0, 0, 100, 200)], [(0, 200, False)])
+    kernels = trace_of([Slice(0, 0, 40), Slice(0, 70, 100), Slice(1, 100, 150), Slice(1, 160, 200)])
+    (request,) = analyze(replace(trace, tracks=kernels.tracks, slices=kernels.slices)).requests
+    told = {"compute_stage_0": 70, "compute_stage_1": 90, "host": 30 + 10}
+    assert {key: ns for key, ns in request.breakdown_ns.items() if ns} == told
