@@ -1,4 +1,4 @@
-"""A recording of vLLM with every kernel: what can be counted by hand from the model is what is there."""
+"""Recordings of vLLM and SGLang with every kernel: what can be counted by hand from the model is there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Analysis
 from bubblescope.trace.read import read_trace
 
-SAMPLE = Path(__file__).parents[2] / "sample_traces" / "recorded" / "vllm_h200x2_27_9_kernels.json.gz"
+RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
+SAMPLE = RECORDED / "vllm_h200x2_27_9_kernels.json.gz"
 CHUNKS = 2 * 8  # two prompts of 32,000 tokens in chunks of 4096
 
 
@@ -57,3 +58,31 @@ def test_it_waits_for_the_longer_stage_and_not_for_its_host(found: Analysis) -> 
     worst = found.blame.iloc[found.blame["ns"].argmax()]
     assert worst[["waiting_stage", "culprit_stage", "cause"]].tolist() == [1, 0, "compute"]
     assert "launch-bound" not in {finding.id for finding in found.findings}
+
+
+@pytest.fixture(scope="module")
+def hesitant() -> Analysis:
+    """SGLang, whose host launches kernels no faster than they run, and hears of data before receiving it."""
+    return analyze(read_trace(RECORDED / "sglang_h200_27_9_kernels.json.gz"))
+
+
+def test_what_a_stage_asked_for_is_waited_for_before_its_receive_is_launched(hesitant: Analysis) -> None:
+    # GIVEN a receive that is short on the device: it is launched when the data is to come
+    window, states = hesitant.window_ns, hesitant.stages[1].states_ns
+    slices = hesitant.trace.slices
+    received = slices[(slices["operation"] == "recv") & (slices["span"] == "recv")]
+    assert (received["end_ns"] - received["begin_ns"]).max() < 20_000_000
+    # THEN half of the time stage 1 waits for stage 0, which its own profiler saw alike
+    assert 0.48 < states["starved"] / (window[1] - window[0]) < 0.53
+    worst = hesitant.blame.iloc[hesitant.blame["ns"].argmax()]
+    assert worst[["waiting_stage", "culprit_stage", "cause"]].tolist() == [1, 0, "compute"]
+
+
+def test_gaps_between_kernels_are_the_host_s(hesitant: Analysis) -> None:
+    shares = [stage.states_ns["host"] for stage in hesitant.stages]
+    found = {finding.stage: finding.ns for finding in hesitant.findings if finding.id == "launch-bound"}
+    assert set(found) == {0, 1}
+    assert all(0.85 * host < found[stage] < host for stage, host in enumerate(shares))
+    (request,) = hesitant.requests
+    assert request.breakdown_ns["host"] > 0.9 * found[0]
+    assert sum(request.breakdown_ns.values()) == request.ttft_ns

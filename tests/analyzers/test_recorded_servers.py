@@ -1,4 +1,4 @@
-"""What was recorded inside vLLM and SGLang on two H200 says who waited, and what would help; it helped."""
+"""What was recorded inside servers on H200 says who waited, and what would help; it helped."""
 
 from __future__ import annotations
 
@@ -78,3 +78,15 @@ def test_the_advice_foretells_what_was_measured_with_it(
 @pytest.mark.parametrize("name", [after for _, _, after in FOLLOWED])
 def test_what_is_balanced_is_left_alone(name: str) -> None:
     assert analyzed(name).recommendation.partition is None
+
+
+def test_turning_the_prompt_cache_off_saves_what_was_foretold() -> None:
+    # GIVEN llama-server as it comes, on one card, and once more with the flag
+    before, after = analyzed("llama_server_h200_cache"), analyzed("llama_server_h200_nocache")
+    (finding,) = (each for each in before.findings if each.id == "prompt-cache")
+    assert finding.flag == "--cache-ram 0"
+    assert finding.ns == pytest.approx(ttft_ns(before) - ttft_ns(after), rel=0.02)
+    # THEN that is what the time to first token is said to have gone into
+    for request in before.requests:
+        assert request.breakdown_ns["state"] == pytest.approx(finding.ns, rel=0.1)
+    assert "prompt-cache" not in {each.id for each in after.findings}
