@@ -61,7 +61,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     held, layers_from, layers_lost = (
         layers(trace, stages, spans, options.partition) if is_pipeline else ({}, None, ())
     )
-    blamed = culprits(states, split.waits, stages, leaders) if is_pipeline else frames.empty(CULPRITS)
+    blamed = culprits(states, split.waits, stages, leaders, copies) if is_pipeline else frames.empty(CULPRITS)
     device_states = tuple(
         DeviceStates(device, named.stage_of[device], totals(states, device) if len(act.work) else {})
         for device, act in enumerate(acts)

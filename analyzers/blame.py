@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.pipeline import Pipeline
 from bubblescope.analyzers.results import BLAME, CULPRITS
+from bubblescope.analyzers.states import with_copies
 from bubblescope.trace import frames
 from bubblescope.trace.frames import UNKNOWN
 
 _WAITING = ("starved", "blocked")
-_OWN = ("compute", "transfer", "host")
+_OWN = ("compute", "transfer", "state", "host")
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,19 @@ class _Behaviour:
 
 
 def culprits(
-    timeline: pd.DataFrame, waits: pd.DataFrame, pipeline: Pipeline, leaders: Sequence[int]
+    timeline: pd.DataFrame,
+    waits: pd.DataFrame,
+    pipeline: Pipeline,
+    leaders: Sequence[int],
+    copies: iv.Intervals,
 ) -> pd.DataFrame:
-    """Who is to blame for each starved, blocked and host stretch of the leading devices (schema CULPRITS)."""
+    """Who is to blame for each starved, blocked and host stretch of the leading devices (schema CULPRITS).
+
+    copies: when states of sequences were copied.
+    """
     behaviours = {
-        int(device): _behaviour(int(device), timeline, waits) for device in timeline["device"].unique()
+        int(device): _behaviour(int(device), timeline, waits, copies)
+        for device in timeline["device"].unique()
     }
     parts: list[pd.DataFrame] = []
     for device in leaders:
@@ -47,7 +56,7 @@ def culprits(
         behaviour = behaviours[device]
         waiting = behaviour.times[np.isin(behaviour.state, _WAITING)]
         found = _resolve(device, waiting, behaviours, pipeline)
-        found.append((stage, "host", behaviour.times[behaviour.state == "host"]))
+        found.extend((stage, own, behaviour.times[behaviour.state == own]) for own in ("host", "state"))
         parts.extend(_rows(stage, *verdict) for verdict in found)
     if not parts:
         return frames.empty(CULPRITS)
@@ -75,10 +84,8 @@ def _rows(stage: int, culprit: int, cause: str, times: iv.Intervals) -> pd.DataF
     )
 
 
-def _behaviour(device: int, timeline: pd.DataFrame, waits: pd.DataFrame) -> _Behaviour:
-    own = timeline[timeline["device"] == device]
-    times = own[["begin_ns", "end_ns"]].to_numpy().astype(np.int64)
-    state = own["state"].astype(object).to_numpy()
+def _behaviour(device: int, timeline: pd.DataFrame, waits: pd.DataFrame, copies: iv.Intervals) -> _Behaviour:
+    times, state = with_copies(timeline[timeline["device"] == device], copies)
     parts: list[tuple[iv.Intervals, NDArray[np.int64], NDArray[np.object_]]] = []
     for kind in _WAITING:
         pending = waits[(waits["device"] == device) & (waits["state"] == kind)]

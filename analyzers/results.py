@@ -16,7 +16,8 @@ from bubblescope.trace.model import Lost, Trace
 
 #: In the order in which they are decided: the first that holds wins, "host" is the rest.
 STATES = ("compute", "transfer", "idle", "fill", "drain", "starved", "blocked", "host")
-CAUSES = ("compute", "transfer", "host", "token", "tp_skew", "follow_on", "unknown")
+#: "state": the host saved or restored the state of sequences (their KV cache).
+CAUSES = ("compute", "transfer", "host", "state", "token", "tp_skew", "follow_on", "unknown")
 WAITING_STATES = ("starved", "blocked", "host")
 
 #: One row per stretch of one state. Per device the rows are in time order, disjoint, and cover

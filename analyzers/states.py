@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.activity import Activity
@@ -93,3 +94,16 @@ def _edges(
 
 def _set(rows: pd.DataFrame) -> iv.Intervals:
     return iv.union(rows["begin_ns"].to_numpy(), rows["end_ns"].to_numpy())
+
+
+def with_copies(timeline: pd.DataFrame, copies: iv.Intervals) -> tuple[iv.Intervals, NDArray[np.object_]]:
+    """The stretches of one device's timeline and their states, "state" where its host `copies` states of
+    sequences. In order of time."""
+    times = timeline[["begin_ns", "end_ns"]].to_numpy().astype(np.int64)
+    state = timeline["state"].astype(object).to_numpy()
+    host = times[state == "host"]
+    copying, others = iv.intersect(host, copies), iv.subtract(host, copies)
+    every = np.concatenate((times[state != "host"], copying, others))
+    named = [*state[state != "host"], *["state"] * len(copying), *["host"] * len(others)]
+    order = np.argsort(every[:, 0], kind="stable")
+    return every[order], np.array(named, dtype=object)[order]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bubblescope.analyzers import intervals as iv
 from bubblescope.analyzers.grouping import grouped
 from bubblescope.analyzers.results import RequestBreakdown
+from bubblescope.analyzers.states import with_copies
 from bubblescope.trace.model import Trace
 
 States = NDArray[np.object_]
@@ -72,7 +73,8 @@ def request_breakdowns(
     measured = trace.requests[~trace.requests["warmup"]]
     if not len(measured):
         return ()
-    schedule, timelines = _schedule(spans, leaders), _by_device(timeline, copies)
+    schedule = _schedule(spans, leaders)
+    timelines = {device: with_copies(own, copies) for (device,), own in grouped(timeline, "device")}
     starts = sorted(spans.loc[spans["prefix"] == 0, "microbatch"].unique().tolist())
     answered = measured["first_token_ns"].notna().tolist()
     columns = (
@@ -131,21 +133,6 @@ def _path(step: _Step, schedule: _Schedule, arrival: int) -> Iterator[_Step]:
     while current is not None and current.end > arrival:
         yield current
         current = schedule.before(current)
-
-
-def _by_device(timeline: pd.DataFrame, copies: iv.Intervals) -> Timelines:
-    """Of the time of its host, what copying states took is a state of its own here."""
-    found = {}
-    for (device,), own in grouped(timeline, "device"):
-        times = own[["begin_ns", "end_ns"]].to_numpy().astype(np.int64)
-        state = own["state"].astype(object).to_numpy()
-        host = times[state == "host"]
-        copying, others = iv.intersect(host, copies), iv.subtract(host, copies)
-        every = np.concatenate((times[state != "host"], copying, others))
-        named = [*state[state != "host"], *["state"] * len(copying), *["host"] * len(others)]
-        order = np.argsort(every[:, 0], kind="stable")
-        found[device] = every[order], np.array(named, dtype=object)[order]
-    return found
 
 
 def _share_work(

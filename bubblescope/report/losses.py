@@ -12,7 +12,6 @@ from bubblescope.report.quantities import duration, share
 from bubblescope.report.waits import (
     Wait,
     active_ns,
-    copying_ns,
     count,
     named,
     sentence_case,
@@ -153,6 +152,7 @@ def _clause(analysis: Analysis, wait: Wait) -> str:
     reasons = {
         "transfer": f"for data on its way over the link of {whom}: the link is slow",
         "host": f"for {whom}, whose host launches its work too late",
+        "state": f"for {whom}, whose host saves or restores KV caches",
         "token": f"for the tokens that {whom} samples{_awaited(analysis, wait)}",
         "follow_on": f"for {whom}, which itself waits, and who is first in that chain cannot be resolved",
     }
@@ -164,9 +164,9 @@ def _own_clause(analysis: Analysis, wait: Wait, who: str, how_long: str) -> str:
     if wait.cause == "tp_skew":
         return f"the ranks of {who} wait {how_long} for the slowest of their tensor-parallel group"
     if wait.cause == "host":
-        copying = 2 * copying_ns(analysis, wait.stage) > wait.ns
-        does = "most of that it saves or restores KV caches" if copying else _LAUNCHES_LATE
-        return f"{who} could work, but {how_long} its own host has not launched anything: {does}"
+        return f"{who} could work, but {how_long} its own host has not launched anything: {_LAUNCHES_LATE}"
+    if wait.cause == "state":
+        return f"{who} could work, but {how_long} its own host saves or restores KV caches"
     return f"{who} waits {how_long} within itself, and why cannot be told"
 
 

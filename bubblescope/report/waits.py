@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bubblescope.analyzers import intervals as iv
-from bubblescope.analyzers.activity import state_copies
 from bubblescope.analyzers.results import Analysis, Stage
 from bubblescope.report.escape import visible
 from bubblescope.report.quantities import duration, share
@@ -18,12 +16,14 @@ _REASONS = {
     "compute": "waited for {} to compute",
     "transfer": "waited for data on its way over the link of {}",
     "host": "waited for {}, whose host was late in launching its work",
+    "state": "waited for {}, whose host saved or restored KV caches",
     "token": "waited for the sampled tokens of {}",
     "follow_on": "waited for {}, which was itself waiting; for whom cannot be resolved",
     "unknown": "waited for {}, and the recording does not show what held it up",
 }
 _OWN_REASONS = {
     "host": "had its input, and its own host had not launched the work",
+    "state": "waited while its own host saved or restored KV caches",
     "tp_skew": "waited for the slowest rank of its own tensor-parallel group",
 }
 
@@ -72,15 +72,6 @@ def reason(stage: int, culprit: int | None, cause: str) -> str:
     if culprit == stage:
         return _OWN_REASONS.get(cause, f"waited within its own stage ({visible(cause)})")
     return _REASONS.get(cause, "waited for {}").format(f"stage {culprit}")
-
-
-def copying_ns(analysis: Analysis, stage: int) -> int:
-    """For how long of the time of its own host the states of sequences were saved or restored."""
-    found = analysis.culprits
-    host = found[(found["waiting_stage"] == stage) & (found["cause"] == "host")]
-    host = host[host["culprit_stage"] == stage]
-    copies = state_copies(analysis.spans)
-    return int(iv.covered_between(copies, host["begin_ns"].to_numpy(), host["end_ns"].to_numpy()).sum())
 
 
 def token_phases(analysis: Analysis, stage: int, culprit: int | None) -> dict[str, int]:

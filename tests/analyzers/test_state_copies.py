@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bubblescope.analyzers.analysis import analyze
 from tests.analyzers.prompts_saved import MS, SAVED, copied, prompt, served
-from tests.analyzers.spans import recording
+from tests.analyzers.spans import Span, recording
 
 
 def test_saving_before_a_prompt_is_host_and_not_fill() -> None:
@@ -19,12 +19,28 @@ def test_saving_before_a_prompt_is_host_and_not_fill() -> None:
     }  # fmt: skip
 
 
-def test_every_stage_waits_for_its_own_host() -> None:
+def test_every_stage_waits_for_what_its_host_copies_and_for_its_host() -> None:
     blame = analyze(served(SAVED)).blame
     assert blame[["waiting_stage", "culprit_stage", "cause"]].values.tolist() == [
-        [0, 0, "host"], [1, 1, "host"],
+        [0, 0, "state"], [0, 0, "host"], [1, 1, "state"], [1, 1, "host"],
     ]  # fmt: skip
-    assert blame["ns"].tolist() == [80 * MS, 80 * MS]
+    assert blame["ns"].tolist() == [60 * MS, 20 * MS, 60 * MS, 20 * MS]
+
+
+def test_a_stage_that_waits_for_another_waits_for_what_its_host_copies() -> None:
+    # GIVEN stage 1 asks at 30 for what stage 0 computes from 60 to 70, and a state is saved from 40 to 50
+    spans = [
+        Span("forward", 0, 0, 10 * MS), Span("forward", 1, 10 * MS, 20 * MS),
+        Span("forward", 0, 60 * MS, 70 * MS, 1), Span("send", 0, 70 * MS, 71 * MS, 1, peer=1),
+        Span("recv", 1, 30 * MS, 71 * MS, 1, peer=0), Span("forward", 1, 71 * MS, 80 * MS, 1),
+        copied("save", 40, 50, 10**9),
+    ]  # fmt: skip
+    waits = analyze(recording(spans, 2, {})).culprits
+    waited = waits[(waits["waiting_stage"] == 1) & (waits["culprit_stage"] == 0)]
+    told = [
+        (cause, (e - b) // MS) for cause, b, e in waited[["cause", "begin_ns", "end_ns"]].to_numpy().tolist()
+    ]
+    assert told == [("host", 10), ("state", 10), ("host", 10), ("compute", 10)]
 
 
 def test_saving_is_a_part_of_its_own_of_the_ttft() -> None:
