@@ -26,6 +26,8 @@ MOST_LAYERS, MOST_STAGES = 512, 64
 WORTH_SAYING = 0.01
 #: The search for the best split looks at so many prompts at most, spread over the recording.
 MOST_PROMPTS = 32
+#: What would save more than this, and is not certain to, is no balance.
+WORTH_RECORDING = 0.05
 _NONE_FASTER = "balanced within error: no split is simulated to be faster"
 
 
@@ -191,9 +193,12 @@ def _advice(
     doubt = max(measured.error or 0.0, (shortest - longest) / 2, saved - longest)
     listed = ",".join(map(str, split.layers))
     if saved <= doubt:
-        doubtful = f"balanced within error: {listed} would save {_percent(saved)} ± {_percent(doubt)}"
+        doubtful = f"{listed} would save {_percent(saved)} ± {_percent(doubt)}"
+        if saved > WORTH_RECORDING:
+            return replace(measured, reason=f"uncertain: {doubtful}; a recording of more prompts may tell")
         # The best split also lets more prompts follow each other; each by itself may then take longer.
-        return replace(measured, reason=doubtful if saved > 0 else _NONE_FASTER)
+        reason = f"balanced within error: {doubtful}" if saved > 0 else _NONE_FASTER
+        return replace(measured, reason=reason)
     scale, predicted = _scale(case, as_recorded), _prediction(case, as_recorded, then)
     return replace(
         measured,

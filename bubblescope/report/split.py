@@ -9,9 +9,10 @@ from bubblescope.report.waits import active_ns, named, sentence_case
 
 
 def is_balanced(analysis: Analysis) -> bool:
-    """Whether the split was simulated and none that is better for sure was found."""
+    """Whether the split was simulated, and no other could be better by more than the error."""
     found = analysis.recommendation
-    return found.partition is None and found.error is not None and found.error <= WORST_ERROR
+    told = found.partition is None and found.error is not None and found.error <= WORST_ERROR
+    return told and not found.reason.startswith("uncertain")
 
 
 def cure(analysis: Analysis) -> str | None:

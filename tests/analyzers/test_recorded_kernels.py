@@ -9,6 +9,7 @@ import pytest
 
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Analysis
+from bubblescope.report.split import is_balanced
 from bubblescope.trace.read import read_trace
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
@@ -86,3 +87,11 @@ def test_gaps_between_kernels_are_the_host_s(hesitant: Analysis) -> None:
     (request,) = hesitant.requests
     assert request.breakdown_ns["host"] > 0.9 * found[0]
     assert sum(request.breakdown_ns.values()) == request.ttft_ns
+
+
+def test_a_gain_that_one_prompt_leaves_in_doubt_is_no_balance(hesitant: Analysis) -> None:
+    # GIVEN one prompt, of which a split of 21,15 would save 14 %, or cost 2 %
+    advice = hesitant.recommendation
+    assert advice.partition is None
+    assert advice.reason.startswith("uncertain: 21,15 would save 14.3 % ± 16.4 %; ")
+    assert not is_balanced(hesitant)
