@@ -20,12 +20,17 @@ from bubblescope.analyzers.results import RequestBreakdown
 from bubblescope.analyzers.states import with_copies
 from bubblescope.trace.model import Trace
 
-States = NDArray[np.object_]
-#: Per device its stretches of time in order, and their states.
-Timelines = dict[int, tuple[iv.Intervals, States]]
-
 #: What a gap in the path is called, by the state of the device that the path goes on with.
 _GAP = {"host": "host", "state": "state", "transfer": "transfer", "idle": "outside", "compute": "queue"}
+
+
+@dataclass(frozen=True)
+class _Timeline:
+    """One device's stretches of time in order and their states, and of them those of its host."""
+
+    times: iv.Intervals
+    states: NDArray[np.object_]
+    host: iv.Intervals
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ def request_breakdowns(
     if not len(measured):
         return ()
     schedule = _schedule(spans, leaders)
-    timelines = {device: with_copies(own, copies) for (device,), own in grouped(timeline, "device")}
+    timelines = {device: _of_device(own, copies) for (device,), own in grouped(timeline, "device")}
     starts = sorted(spans.loc[spans["prefix"] == 0, "microbatch"].unique().tolist())
     answered = measured["first_token_ns"].notna().tolist()
     columns = (
@@ -105,7 +110,7 @@ def _schedule(spans: pd.DataFrame, leaders: Sequence[int]) -> _Schedule:
 
 
 def _breakdown(
-    arrival: int, first: int, schedule: _Schedule, starts: Sequence[int], timelines: Timelines
+    arrival: int, first: int, schedule: _Schedule, starts: Sequence[int], timelines: dict[int, _Timeline]
 ) -> dict[str, int]:
     """Parts of one request's TTFT; empty where no microbatch ended between arrival and first token."""
     final = schedule.last(max(schedule.by_stage, default=0), first)
@@ -135,29 +140,27 @@ def _path(step: _Step, schedule: _Schedule, arrival: int) -> Iterator[_Step]:
         current = schedule.before(current)
 
 
-def _share_work(
-    parts: dict[str, int], begin: int, end: int, timeline: tuple[iv.Intervals, States], work: str
-) -> None:
+def _of_device(own: pd.DataFrame, copies: iv.Intervals) -> _Timeline:
+    times, states = with_copies(own, copies)
+    return _Timeline(times, states, times[states == "host"])
+
+
+def _share_work(parts: dict[str, int], begin: int, end: int, timeline: _Timeline, work: str) -> None:
     """Share out a step: where its kernels are known, its device may wait for its host in between."""
     if end <= begin:
         return
-    times, states = timeline
-    waiting = iv.intersect(iv.span(begin, end), times[states == "host"])
-    waited = int((waiting[:, 1] - waiting[:, 0]).sum())
+    waited = iv.total(iv.intersect(iv.span(begin, end), timeline.host))
     parts["host"] += waited
     parts[work] += end - begin - waited
 
 
-def _share_gap(
-    parts: dict[str, int], begin: int, end: int, timeline: tuple[iv.Intervals, States], after_work: bool
-) -> None:
+def _share_gap(parts: dict[str, int], begin: int, end: int, timeline: _Timeline, after_work: bool) -> None:
     """Share a gap of the path out by what the device that it goes on with did."""
     if end <= begin:
         return
-    times, states = timeline
-    _, row, common = iv.overlaps(iv.span(begin, end), times)
+    _, row, common = iv.overlaps(iv.span(begin, end), timeline.times)
     length = common[:, 1] - common[:, 0]
-    for state, ns in zip(states[row].tolist(), length.tolist(), strict=True):
+    for state, ns in zip(timeline.states[row].tolist(), length.tolist(), strict=True):
         outside = after_work and state in ("drain", "host")
         part = "outside" if outside else _GAP.get(state, "bubble")
         parts[part] = parts.get(part, 0) + ns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -128,3 +129,21 @@ def test_between_kernels_of_a_step_its_device_waits_for_its_host() -> None:
     (request,) = analyze(replace(trace, tracks=kernels.tracks, slices=kernels.slices)).requests
     told = {"compute_stage_0": 70, "compute_stage_1": 90, "host": 30 + 10}
     assert {key: ns for key, ns in request.breakdown_ns.items() if ns} == told
+
+
+def test_many_requests_of_many_kernels_take_time_linear_in_them() -> None:
+    # GIVEN requests one after the other, each a forward of 100 kernels with gaps
+    def seconds(count: int) -> float:
+        forwards = [(0, "forward", number, 0, number * 1000, number * 1000 + 1000) for number in range(count)]
+        asked = [(begin, end, False) for *_, begin, end in forwards]
+        kernels = trace_of([Slice(0, begin, begin + 7) for begin in range(0, count * 1000, 10)])
+        trace = replace(recording(forwards, asked), tracks=kernels.tracks, slices=kernels.slices)
+        trace = replace(trace, run=replace(trace.run, window_ns=(0, count * 1000)))
+        begun = time.process_time()
+        requests = analyze(trace).requests
+        took = time.process_time() - begun
+        assert requests[0].breakdown_ns["host"] == 300
+        return took
+
+    # WHEN there are four times as many, THEN it takes less than six times as long, or no time at all
+    assert seconds(1600) < 0.5 + 6 * seconds(400)
