@@ -318,11 +318,12 @@ def _as_devices_saw(spans: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     kernels = rows[(rows["category"] == "kernel") & (rows["span"] != "")]
     fitting = kernels[kernels["span"].isin(_MESSAGES) == (kernels["operation"] != "")]
     named = fitting.rename(columns={"span": "kind"}).assign(peer=fitting["span_peer"])
-    seen = named.groupby(_SPAN).agg(first=("begin_ns", "min"), last=("end_ns", "max"))
+    seen = named.groupby(_SPAN).agg(first=("begin_ns", "min"), last=("end_ns", "max")).astype("Int64")
     found = spans.assign(kind=spans["kind"].astype(object)).join(seen, on=_SPAN)
     known = found["first"].notna() & ~spans.duplicated(_SPAN, keep=False)
     clock = spans["clock"].astype(object).where(~known, "device")
-    first = found["first"].where(found["kind"] != "recv", found[["first", "begin_ns"]].min(axis=1))
+    asked = known & (found["kind"] == "recv") & (found["begin_ns"] < found["first"])
+    first = found["first"].mask(asked, found["begin_ns"])
     return spans.assign(
         begin_ns=first.where(known, spans["begin_ns"]).astype(np.int64),
         end_ns=found["last"].where(known, spans["end_ns"]).astype(np.int64),

@@ -19,6 +19,9 @@ RUN = Run(devices=(Device(rank=0, stage=0), Device(rank=1, stage=1)))
 FORWARDS = (Span("forward", 0, 0, 100), Span("forward", 1, 130, 180))
 
 
+RECEIVE = Span("recv", 1, 10, 130, peer=0)
+
+
 def analyzed(*received: Span) -> Analysis:
     trace = replace(trace_of(KERNELS, RUN), spans=spans_of((*FORWARDS, *received)))
     return analyze(trace, Options(idle_gap_ns=1000))
@@ -31,13 +34,28 @@ def states(analysis: Analysis) -> dict[str, int]:
 
 def test_a_stage_that_asked_waits_until_the_other_begins_to_send() -> None:
     # GIVEN a receive that was asked for at 10
-    found = analyzed(Span("recv", 1, 10, 130, peer=0))
+    found = analyzed(RECEIVE)
     # THEN it waited until 100, and for its own host until the receive began
     assert states(found) == {"compute": 60, "starved": 90, "host": 20, "transfer": 10}
     (blamed,) = (
         found.blame.loc[found.blame["cause"] == "compute", ["waiting_stage", "ns"]].to_numpy().tolist()
     )
     assert blamed == [1, 90]
+
+
+def test_times_far_from_0_are_not_rounded() -> None:
+    # GIVEN the same at times that no float holds, and a second receive that no span tells of
+    far = (1 << 60) + 150
+    later = (
+        replace(send(0, 1, 180, 190), microbatch=1), replace(recv(1, 0, 180, 190), microbatch=1),
+        Slice(1, 190, 200),
+    )  # fmt: skip
+    kernels = [replace(each, begin=far + each.begin, end=far + each.end) for each in (*KERNELS, *later)]
+    spans = spans_of(
+        [replace(each, begin=far + each.begin, end=far + each.end) for each in (*FORWARDS, RECEIVE)]
+    )
+    found = analyze(replace(trace_of(kernels, RUN), spans=spans), Options(idle_gap_ns=1000))
+    assert states(found) == {"compute": 70, "starved": 90, "host": 20, "transfer": 20}
 
 
 def test_one_that_asked_when_it_was_sent_already_waits_for_its_host() -> None:

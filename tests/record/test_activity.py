@@ -124,6 +124,26 @@ def test_spans_run_from_their_first_kernel_to_their_last() -> None:
     ]
 
 
+def test_times_far_from_0_are_not_rounded() -> None:
+    # GIVEN times that no float holds, and a span that launched nothing beside those that did
+    far = (1 << 60) + 1
+    spans = [
+        span("forward", far, far + 5, microbatch=0),
+        span("recv", far + 2, far + 9, microbatch=0, peer=0),
+    ]
+    collector = process(
+        stages=[declared(1, rank=1)],
+        spans=[*spans, span("schedule", far + 1, far + 2)],
+        launches=[launches("forward", 0, 10, 14), launches("recv", 0, 20, 24, peer=0)],
+    )
+    device = injection(kernel("gemm", far + 100, far + 131, 11), kernel(SEND_RECV, far + 40, far + 61, 21))
+    trace = assemble([collector, device])
+    times = (
+        trace.spans.sort_values("kind")[["begin_ns", "end_ns"]] - trace.slices["begin_ns"].min()
+    ).to_numpy()
+    assert times.tolist() == [[60, 91], [-38, 21], [-39, -38]]
+
+
 def test_nccl_kernels_get_direction_and_peer_from_the_span() -> None:
     # GIVEN stages 0 and 1 with ranks 4 and 5, and a kernel for sends that no span launched
     sender = process(stages=[declared(0, rank=4)], launches=[launches("send", 0, 10, 12, peer=1)], pid=1)
