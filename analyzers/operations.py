@@ -44,7 +44,7 @@ def operations(trace: Trace) -> Operations:
     rows = rows.sort_values(["begin_ns", "device"], kind="stable", ignore_index=True)
     rows["pair"] = UNKNOWN
     rows, guessed = name_messages(trace, rows)
-    rows = _resolve_unnamed_peers(rows, len(trace.run.devices))
+    rows = _within_microbatches(_resolve_unnamed_peers(rows, len(trace.run.devices)))
     lost = [*guessed, *_pair_messages(rows), *_pair_collectives(rows), *_unseen_peers(trace, rows)]
     rows = _over_when_received(rows)
     return Operations(rows[list(COLUMNS)], tuple(lost))
@@ -72,7 +72,7 @@ def _from_slices(trace: Trace) -> pd.DataFrame:
             "level": np.where(rows["category"] == "kernel", "device", "host"),
             "kind": kind,
             "operation": operation,
-            "key": np.where(microbatch >= 0, _keys(microbatch), rows["group"].astype(object)),
+            "key": rows["group"].astype(object),
             "source": np.where(kind == "recv", peer, np.where(kind == "send", device, UNKNOWN)),
             "target": np.where(kind == "send", peer, np.where(kind == "recv", device, UNKNOWN)),
             "bytes": rows["bytes"].to_numpy(),
@@ -118,7 +118,7 @@ def _from_spans(trace: Trace) -> pd.DataFrame:
             "level": "device",
             "kind": kind,
             "operation": kind,
-            "key": _keys(rows["microbatch"].to_numpy()),
+            "key": "",
             "source": np.where(kind == "send", device, peer),
             "target": np.where(kind == "send", peer, device),
             "bytes": rows["bytes"].to_numpy(),
@@ -128,11 +128,6 @@ def _from_spans(trace: Trace) -> pd.DataFrame:
             "microbatch": rows["microbatch"].to_numpy(),
         }
     )
-
-
-def _keys(microbatch: np.ndarray) -> list[str]:
-    """What messages of a microbatch are paired within, whether kernels or spans tell of them."""
-    return [f"microbatch {number}" for number in microbatch.tolist()]
 
 
 def _device_of_rank(trace: Trace, rank: np.ndarray) -> np.ndarray:
@@ -174,6 +169,14 @@ def _resolve_unnamed_peers(rows: pd.DataFrame, devices: int) -> pd.DataFrame:
     out.loc[sends, "target"] = rows.loc[sends, "device"].map(following)
     out.loc[receives, "source"] = rows.loc[receives, "device"].map(previous)
     return out
+
+
+def _within_microbatches(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with their microbatch as key, where both sides of an edge tell of microbatches."""
+    named = rows["kind"].isin(["send", "recv"]) & (rows["microbatch"] >= 0)
+    sides = rows["kind"].where(named).groupby([rows["source"], rows["target"]]).transform("nunique")
+    keys = [f"microbatch {number}" for number in rows["microbatch"].tolist()]
+    return rows.assign(key=rows["key"].mask(named & (sides == 2), keys))
 
 
 def _pair_messages(rows: pd.DataFrame) -> list[Lost]:

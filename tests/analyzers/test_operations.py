@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
+import pytest
 
 from bubblescope.analyzers.operations import operations
 from bubblescope.trace.model import Device, Run
@@ -42,6 +45,26 @@ def test_groups_are_paired_apart() -> None:
         )
     )  # fmt: skip
     assert pairs(found.frame) == [(10, 2), (12, 1)]
+
+
+def test_microbatches_are_paired_apart() -> None:
+    # GIVEN the receives of two microbatches in the other order than the sends
+    sends = [replace(send(0, 1, at * MS, (at + 1) * MS), microbatch=at) for at in (10, 12)]
+    receives = [replace(recv(1, 0, at * MS, (25 - at) * MS), microbatch=at) for at in (10, 12)]
+    receives[0], receives[1] = replace(receives[0], microbatch=12), replace(receives[1], microbatch=10)
+    assert pairs(operations(trace_of([*sends, *receives])).frame) == [(10, 12), (12, 10)]
+
+
+@pytest.mark.parametrize("told", ["send", "recv"])
+def test_microbatches_that_one_side_alone_tells_do_not_part_it_from_the_other(told: str) -> None:
+    kernels = [
+        send(0, 1, 10 * MS, 11 * MS), recv(1, 0, 0, 11 * MS),
+        send(0, 1, 20 * MS, 21 * MS), recv(1, 0, 12 * MS, 21 * MS),
+    ]  # fmt: skip
+    named = [
+        replace(each, microbatch=at if each.operation == told else -1) for at, each in enumerate(kernels)
+    ]
+    assert pairs(operations(trace_of(named)).frame) == [(10, 0), (20, 12)]
 
 
 def test_a_recording_that_began_late_is_paired_from_the_end() -> None:
