@@ -125,7 +125,8 @@ def _window(trace: Trace, acts: Sequence[Activity], options: Options) -> tuple[t
     working = [act for act in acts if len(act.work)]
     if not working:
         return (0, 0), "device work"
-    steps = trace.spans[~trace.spans["kind"].isin(HOST_SPANS)]
+    # A receive is no step yet: it may be asked for while other ranks still start.
+    steps = trace.spans[~trace.spans["kind"].isin((*HOST_SPANS, "recv"))]
     if len(steps):
         extent = int(steps["begin_ns"].min()), int(steps["end_ns"].max())
         return around_steps(working, *extent, options.idle_gap_ns), "device work"

@@ -76,3 +76,12 @@ def test_only_the_first_of_several_tensors_was_waited_for() -> None:
     found = analyze(replace(trace_of(kernels, RUN), spans=spans), Options(idle_gap_ns=1000))
     # THEN the 20 ns between the two are its host's
     assert states(found) == {"compute": 50, "starved": 90, "host": 20 + 20, "transfer": 20}
+
+
+def test_asking_while_another_rank_still_starts_is_no_step_yet() -> None:
+    # GIVEN a start whose work ends on stage 0 long before its first step, and after stage 1 has asked
+    start = Slice(0, -9_000, -8_000), Slice(1, -9_000, -8_900)
+    spans = spans_of((*FORWARDS, Span("recv", 1, -8_500, 130, peer=0)))
+    found = analyze(replace(trace_of((*start, *KERNELS), RUN), spans=spans), Options(idle_gap_ns=1000))
+    assert found.window_ns == (0, 180)
+    assert states(found) == {"compute": 60, "starved": 90, "host": 20, "transfer": 10}
