@@ -117,7 +117,10 @@ def truth(
     )
     culprits = []
     for ns in range(begin, end):
-        now = [(states[leader][ns - begin], devices[leader].waits[ns]) for leader in leaders]
+        now = [
+            (_busy_with(states[leader][ns - begin], ns in copying), devices[leader].waits[ns])
+            for leader in leaders
+        ]
         culprits.append([_culprit(stage, now) for stage in range(len(leaders))])
     by_stage = tuple(zip(*culprits, strict=True))
     return Truth((begin, end), states, leaders, by_stage, tuple(bursts))
@@ -312,17 +315,21 @@ def _only_most(compute: Mapping[int, int]) -> int:
 # Blame
 
 
+def _busy_with(state: str, copying: bool) -> str:
+    return "state" if copying and state == "host" else state
+
+
 def _culprit(stage: int, now: Sequence[tuple[str, list[Waiting]]]) -> Culprit | None:
     """Follow, within one nanosecond, who waits for whom.
 
-    now: per stage, its state and what is pending on it.
+    now: per stage, its state ("state" where its host copies that of a sequence) and what is pending on it.
     """
-    if now[stage][0] not in ("starved", "blocked", "host"):
+    if now[stage][0] not in ("starved", "blocked", "host", "state"):
         return None
     seen: list[int] = []
     while stage not in seen:
         state, pending = now[stage]
-        if state in ("compute", "transfer", "host"):
+        if state in ("compute", "transfer", "host", "state"):
             return stage, state
         if state in ("fill", "drain", "idle"):
             return stage, "unknown"
