@@ -91,13 +91,12 @@ def _asked(rows: pd.DataFrame, spans: pd.DataFrame) -> np.ndarray:
     told = spans.loc[spans["kind"] == "recv", [*key, "begin_ns"]].sort_values("begin_ns")
     kernels = (rows["category"] == "kernel") & (rows["operation"] == "recv") & (rows["microbatch"] >= 0)
     received = rows.loc[kernels, [*key, "begin_ns"]].assign(row=np.flatnonzero(kernels))
-    received = received.sort_values("begin_ns").assign(from_ns=lambda own: own["begin_ns"] + CLOCK_SLACK_NS)
+    received = received.sort_values("begin_ns")
     # Int64, as a float that a missing one would make of them holds no time since 1970.
-    told = told.assign(since=told["begin_ns"].astype("Int64")).rename(columns={"begin_ns": "until_ns"})
-    found = pd.merge_asof(received, told, left_on="from_ns", right_on="until_ns", by=key)
+    told = told.assign(since=told["begin_ns"].astype("Int64"))
+    found = pd.merge_asof(received, told, on="begin_ns", by=key)
     found = found.dropna(subset=["since"]).drop_duplicates([*key, "since"])
-    at = found["row"].to_numpy()
-    asked[at] = np.minimum(asked[at], found["since"].to_numpy(np.int64))
+    asked[found["row"].to_numpy()] = found["since"].to_numpy(np.int64)
     return asked
 
 

@@ -78,6 +78,17 @@ def test_only_the_first_of_several_tensors_was_waited_for() -> None:
     assert states(found) == {"compute": 50, "starved": 90, "host": 20 + 20, "transfer": 20}
 
 
+def test_one_that_asks_anew_for_each_tensor_waits_for_each() -> None:
+    # GIVEN a second tensor that is asked for as soon as the first is being received, and sent from 140 on
+    late = replace(send(0, 1, 140, 160), microbatch=0), replace(recv(1, 0, 150, 160), microbatch=0)
+    kernels = (*KERNELS[:4], Slice(0, 130, 140), *late, Slice(1, 160, 200))
+    received = Span("recv", 1, 10, 121, peer=0), Span("recv", 1, 121, 160, peer=0)
+    spans = spans_of((*FORWARDS[:1], *received, Span("forward", 1, 160, 200)))
+    found = analyze(replace(trace_of(kernels, RUN), spans=spans), Options(idle_gap_ns=1000))
+    # THEN from 10 to 100 and from 130 to 140
+    assert states(found) == {"compute": 50, "starved": 90 + 10, "host": 20 + 10, "transfer": 20}
+
+
 def test_asking_while_another_rank_still_starts_is_no_step_yet() -> None:
     # GIVEN a start whose work ends on stage 0 long before its first step, and after stage 1 has asked
     start = Slice(0, -9_000, -8_000), Slice(1, -9_000, -8_900)
