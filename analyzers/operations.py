@@ -6,6 +6,7 @@ waiting as well as the moving of data; `waits` tells the two apart.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -220,16 +221,21 @@ def _in_order(messages: pd.DataFrame) -> list[_Matched]:
 def _by_count(messages: pd.DataFrame, rows: pd.DataFrame, lost: list[Lost]) -> list[_Matched]:
     """Edges where one side recorded more: count from the end if that is possible, else from the begin."""
     found = []
+    one_sided = Counter[str]()
     for _, part in messages.groupby(["key", "source", "target"], sort=False):
         send, recv = (part.index[part["kind"] == kind].to_numpy() for kind in ("send", "recv"))
         count = min(len(send), len(recv))
         if not count:
+            one_sided[_edge(part)] += len(part)
             continue
         choices = {"last": (send[-count:], recv[-count:]), "first": (send[:count], recv[:count])}
         side = next((name for name, chosen in choices.items() if _possible(rows, *chosen)), "last")
         found.append((*choices[side], part))
         why = f"{_edge(part)}: {len(send)} sends and {len(recv)} receives, the {side} {count} paired"
         lost.append(Lost("operations without their other side", why, abs(len(send) - len(recv))))
+    for edge, count in one_sided.items():
+        why = f"{edge}: of their microbatch or group the other side was not recorded"
+        lost.append(Lost("operations without their other side", why, count))
     return found
 
 

@@ -67,6 +67,15 @@ def test_microbatches_that_one_side_alone_tells_do_not_part_it_from_the_other(to
     assert pairs(operations(trace_of(named)).frame) == [(10, 0), (20, 12)]
 
 
+def test_microbatches_that_the_two_sides_name_otherwise_are_said() -> None:
+    sends = [replace(send(0, 1, at * MS, (at + 1) * MS), microbatch=at) for at in (10, 20)]
+    receives = [replace(recv(1, 0, at * MS, (at + 1) * MS), microbatch=at + 1) for at in (10, 20)]
+    found = operations(trace_of([*sends, *receives]))
+    assert pairs(found.frame) == []
+    (lost,) = found.lost
+    assert (lost.count, lost.why.split(":")[0]) == (4, "device 0 to 1")
+
+
 def test_a_recording_that_began_late_is_paired_from_the_end() -> None:
     # GIVEN three sends and two receives: rank 1 was recorded only after the first
     sends = [send(0, 1, at * MS, (at + 1) * MS) for at in (10, 20, 30)]
