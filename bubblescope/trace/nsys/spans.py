@@ -21,7 +21,7 @@ from bubblescope.trace.part import Columns
 
 #: Spans whose device work is communication; that of all others is not.
 MOVES = ("send", "recv")
-_NAME = re.compile(r"(?P<kind>[a-z]+) (?P<fields>stage=\d{1,9}(?: [a-z_]+=[\w-]{1,40})*)")
+_NAME = re.compile(r"(?P<kind>[a-z]+) (?P<fields>stage=[0-9]{1,9}(?: [a-z_]+=[\w-]{1,40})*)")
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _LAYERS = re.compile(r"(\d{1,6})-(\d{1,6})", re.ASCII)
 _NUMBERS = ("stage", "rank", "step", "microbatch", "tokens", "prefix", "peer", "bytes")

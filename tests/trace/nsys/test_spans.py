@@ -34,7 +34,15 @@ def test_a_name_tells_the_span() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["forward", "forward step=1", "dance stage=1", "forward stage=x", "xforward stage=1", "forward stage=1 "],
+    [
+        "forward",
+        "forward step=1",
+        "dance stage=1",
+        "forward stage=x",
+        "xforward stage=1",
+        "forward stage=1 ",
+        "forward stage=٣",
+    ],
 )
 def test_other_names_tell_none(name: str) -> None:
     assert told_by(name) is None
