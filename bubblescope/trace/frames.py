@@ -82,9 +82,9 @@ SLICES = Schema(
 #: `peer` the other stage of a recv, send or copy. A recv begins when the stage asks for its input, where that
 #: is known. Layers are half open. `clock` says where the times were taken. `lead_ns` is how long before its
 #: end on the device the host had launched the last of it (65.5 ms where it was longer). A `layer` is one
-#: layer of a forward, an `attention` the attention of one: they lie within the forward's own span, whose time is theirs. A `save` brings the state of a sequence
-#: (its KV cache) from the devices into host memory, making room there included, a `restore` brings one back;
-#: both are of no microbatch.
+#: layer of a forward, an `attention` the attention of one: they lie within the forward's own span, whose time
+#: is theirs. A `save` brings the state of a sequence (its KV cache) from the devices into host memory, making
+#: room there included, a `restore` brings one back; both are of no microbatch.
 SPANS = Schema(
     "spans",
     {
