@@ -20,6 +20,7 @@ from bubblescope.record.assemble import traces_of
 from bubblescope.record.destination import Destination
 from bubblescope.record.ending import FAILURE_FACT
 from bubblescope.record.join import join
+from bubblescope.record.later_run import numbered_after
 from bubblescope.trace.frames import COUNTERS, REQUESTS, SLICES, SPANS
 from bubblescope.trace.model import Trace
 from bubblescope.trace.read import read_trace
@@ -41,11 +42,15 @@ def merge(sources: Sequence[Path], destination: Destination, progress: Progress)
     Raises NotATraceError for a source that is neither, UsageError if the trace cannot be written or two
     sources hold the same recording.
     """
-    if destination.append and destination.trace.exists():
+    adding = destination.append and destination.trace.exists()
+    if adding:
         sources = [destination.trace, *sources]
     traces_of_sources = [_read(source, progress) for source in sources]
     _refuse_doubles(sources, traces_of_sources)
-    trace = join([trace for traces in traces_of_sources for trace in traces])
+    traces = [trace for of_source in traces_of_sources for trace in of_source]
+    if adding:
+        traces = [traces[0], *numbered_after(traces[0], traces[1:])]
+    trace = join(traces)
     progress(f"writing {destination.trace.name}")
     write_trace(trace, destination.trace, force=destination.force or destination.append)
     return trace

@@ -66,12 +66,13 @@ def test_an_existing_file_stays_unless_it_is_said_otherwise(tmp_path: Path) -> N
     assert microbatches(trace) == [0, 1, 2]
 
 
-def test_appending_adds_to_what_is_there(tmp_path: Path) -> None:
+def test_appending_adds_a_run_with_microbatches_of_its_own_to_what_is_there(tmp_path: Path) -> None:
     for _ in range(2):
         done = bubblescope("record", "-o", "t.json.gz", "--append", "--", *python(SHORT), cwd=tmp_path)
         assert done.returncode == 0
     trace = read_trace(tmp_path / "t.json.gz")
-    assert microbatches(trace) == [0, 0, 1, 1, 2, 2]
+    assert microbatches(trace) == [0, 1, 2, 3, 4, 5]
+    assert trace.spans["begin_ns"].is_monotonic_increasing
     assert len(trace.run.devices) == 1
     assert trace.run.clock.aligned
 
