@@ -77,7 +77,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
     told = tables.counters(processes, devices, begin_ns)
     running = sum(process.running for process in processes)
     return Trace(
-        run=_run(facts, processes, devices.devices),
+        run=_run(facts, processes, devices.devices, begin_ns),
         tracks=tracks,
         slices=slices,
         spans=work.spans,
@@ -159,14 +159,24 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 < value < TIME_LIMIT
 
 
-def _run(facts: Mapping[str, Any], processes: Sequence[Process], devices: tuple[Device, ...]) -> Run:
+def _run(
+    facts: Mapping[str, Any], processes: Sequence[Process], devices: tuple[Device, ...], begin_ns: int
+) -> Run:
     fields = ("engine", "engine_version", "model", "world_size", "command", "partition", "window_ns")
     known = {name: facts[name] for name in fields if name in facts}
+    if "window_ns" in known:
+        known["window_ns"] = _what_is_left(known["window_ns"], begin_ns)
     others = {name: value for name, value in facts.items() if name not in fields}
     first = processes[0]
     others[CLOCK_FACT] = {"id": first.clock, "wall_offset_ns": first.wall_offset_ns}
     known.setdefault("partition", _declared_partition(processes))
     return Run(devices=devices, facts=others, clock=Clock(uncertainty_ns=0, how="one host"), **known)
+
+
+def _what_is_left(window_ns: tuple[int, int], kept_from_ns: int) -> tuple[int, int] | None:
+    """Of the measured part: who waited in what was thrown away, nobody can say."""
+    begin_ns, end_ns = max(window_ns[0], kept_from_ns), window_ns[1]
+    return (begin_ns, end_ns) if begin_ns < end_ns else None
 
 
 def _declared_partition(processes: Sequence[Process]) -> tuple[int, ...] | None:

@@ -141,6 +141,25 @@ def test_only_the_seconds_that_were_asked_for_are_kept() -> None:
     assert trace.spans["begin_ns"].tolist() == [SECOND]
 
 
+@pytest.mark.parametrize(
+    ("marked", "left"),
+    [
+        ("[200, 400]", (250, 400)),
+        ("[300, 400]", (300, 400)),
+        ("[200, 251]", (250, 251)),
+        ("[200, 250]", None),
+    ],
+)
+def test_the_measured_part_begins_no_earlier_than_what_is_kept(
+    marked: str, left: tuple[int, int] | None
+) -> None:
+    # GIVEN a process of which the oldest went, so that everything is kept from 250 on
+    trace = assemble([
+        process([declared(0)], [span("forward", 260, 390)], begins_ns=250, facts={"window_ns": (1, marked)}),
+    ])  # fmt: skip
+    assert trace.run.window_ns == left
+
+
 def test_a_span_that_had_not_ended_is_named() -> None:
     trace = assemble([process([declared(3)], open_spans=[span("recv", 1, 0, microbatch=7)])])
     assert trace.run.lost == (
