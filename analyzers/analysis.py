@@ -87,8 +87,8 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         culprits=blamed,
         layer_times=layer_times(spans, leaders, window),
         kernel_times=kernel_times(trace, spans, stages, leaders, held, window),
-        requests=request_breakdowns(trace, spans, states, leaders or _alone(acts, ops.frame), copies),
-        stragglers=stragglers(trace, stages, spans, acts, ops.frame, held) if is_pipeline else (),
+        requests=request_breakdowns(trace, spans, states, leaders or _alone(acts, ops.frame), copies, window),
+        stragglers=stragglers(trace, stages, spans, acts, ops.frame, held, window) if is_pipeline else (),
         lost=(
             *trace.run.lost,
             *ops.lost,

@@ -79,7 +79,7 @@ def _of_stage(
     forward = spans[
         (spans["device"] == device) & (spans["kind"] == "forward") & (spans["phase"] == "prefill")
     ]
-    forward = forward[(forward["begin_ns"] >= window[0]) & (forward["begin_ns"] < window[1])]
+    forward = forward[(forward["begin_ns"] >= window[0]) & (forward["end_ns"] <= window[1])]
     ns = rows["end_ns"] - rows["begin_ns"]
     # What goes to another stage meanwhile is no layer's.
     of_layers = _inside(rows["begin_ns"], forward) & ~rows["operation"].isin(_BETWEEN_STAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -37,15 +38,19 @@ def stragglers(
     activities: Sequence[Activity],
     operations: pd.DataFrame,
     layers: Mapping[int, int],
+    window: tuple[int, int],
 ) -> tuple[Straggler, ...]:
-    """Stages, microbatches, devices and links slower than their peers, the costliest first."""
-    forward = _with_compute(spans[spans["kind"] == "forward"], activities)
+    """Stages, microbatches, devices and links slower than their peers in the window, the costliest first."""
+    inside = (spans["begin_ns"] >= window[0]) & (spans["end_ns"] <= window[1])
+    whole = iv.span(*window)
+    activities = [replace(own, compute=iv.intersect(own.compute, whole)) for own in activities]
+    forward = _with_compute(spans[inside & (spans["kind"] == "forward")], activities)
     known = clocks(trace, activities)
     found = [
         *_slow_stages(trace, forward, layers, known),
         *_slow_microbatches(forward),
         *_slow_clocks(pipeline, activities, known),
-        *_slow_links(operations, pipeline),
+        *_slow_links(operations, pipeline, window),
     ]
     return tuple(sorted(found, key=lambda straggler: -straggler.excess_ns))
 
@@ -155,9 +160,10 @@ def _because(clock: Clock) -> str:
     return f": {clock.held_down_by}" if clock.reasons else ""
 
 
-def _slow_links(operations: pd.DataFrame, pipeline: Pipeline) -> list[Straggler]:
+def _slow_links(operations: pd.DataFrame, pipeline: Pipeline, window: tuple[int, int]) -> list[Straggler]:
     """Links whose messages take longer than messages of the same size on the fastest link."""
     pairs = message_pairs(operations)
+    pairs = pairs[(pairs["send_begin"] >= window[0]) & (pairs["recv_end"] <= window[1])]
     pairs = pairs[(pairs["send_end"] > pairs["recv_begin"]) & (pairs["bytes"] >= LINK_BYTES)]
     moved = pairs["recv_end"] - np.maximum(pairs["send_begin"], pairs["recv_begin"])
     timed = pairs.assign(moved=moved)

@@ -73,8 +73,12 @@ def request_breakdowns(
     timeline: pd.DataFrame,
     leaders: Sequence[int],
     copies: iv.Intervals,
+    window: tuple[int, int],
 ) -> tuple[RequestBreakdown, ...]:
-    """One entry per measured request, in order of arrival. `copies`: when states of sequences were copied."""
+    """One entry per measured request, in order of arrival; without parts if it reaches out of the window.
+
+    copies: when states of sequences were copied.
+    """
     measured = trace.requests[~trace.requests["warmup"]]
     if not len(measured):
         return ()
@@ -87,7 +91,8 @@ def request_breakdowns(
     )
     found = []
     for (request, arrival, first, tokens), known in zip(zip(*columns, strict=True), answered, strict=True):
-        parts = _breakdown(arrival, first, schedule, starts, timelines) if known else {}
+        inside = known and window[0] <= arrival and first <= window[1]
+        parts = _breakdown(arrival, first, schedule, starts, timelines) if inside else {}
         ttft = first - arrival if known else None
         found.append(RequestBreakdown(request, arrival, ttft, tokens, parts))
     return tuple(found)

@@ -206,3 +206,12 @@ def test_small_messages_tell_nothing_of_a_link() -> None:
 
 def test_a_twin_that_took_no_time_is_no_measure() -> None:
     assert stragglers(recording((2 * MS, 0), (4, 4), ("A", "A")), (4, 4)) == ()
+
+
+def test_only_what_is_in_the_window_counts() -> None:
+    # GIVEN ten chunks of which a window holds the last five: 5 chunks × 4 layers × 0.4 ms
+    trace = recording((24 * MS // 10, 2 * MS), (4, 4), ("A", "A"))
+    own = trace.slices[(trace.slices["name"] == "gemm") & (trace.slices["track"] == 0)]
+    window = int(own["begin_ns"].iloc[5]), int(trace.slices["end_ns"].max())
+    (found,) = analyze(trace, Options(partition=(4, 4), window_ns=window)).stragglers
+    assert (found.kind, found.stage, found.excess_ns) == ("stage", 0, 8 * MS)

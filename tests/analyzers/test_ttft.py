@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from bubblescope.analyzers.analysis import analyze
+from bubblescope.analyzers.results import Options
 from bubblescope.trace import frames
 from bubblescope.trace.frames import REQUESTS, SPANS, UNKNOWN
 from bubblescope.trace.model import Device, Run, Trace
@@ -147,3 +148,13 @@ def test_many_requests_of_many_kernels_take_time_linear_in_them() -> None:
 
     # WHEN there are four times as many, THEN it takes less than six times as long, or no time at all
     assert seconds(1600) < 0.5 + 6 * seconds(400)
+
+
+def test_of_a_request_that_reaches_out_of_the_window_nothing_is_told() -> None:
+    # GIVEN two requests of 100 ns each, and a window round the second
+    rows = [(0, "forward", 0, 0, 0, 50), (1, "forward", 0, 0, 50, 100)]
+    rows += [(stage, kind, 1, 0, 200 + begin, 200 + end) for stage, kind, _, _, begin, end in rows]
+    trace = recording(rows, [(0, 100, False), (200, 300, False)])
+    first, second = analyze(trace, Options(window_ns=(200, 300))).requests
+    assert (first.ttft_ns, dict(first.breakdown_ns)) == (100, {})
+    assert sum(second.breakdown_ns.values()) == second.ttft_ns == 100
