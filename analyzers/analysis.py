@@ -32,6 +32,7 @@ from bubblescope.analyzers.results import (
     Stage,
 )
 from bubblescope.analyzers.sampled_tokens import with_tokens
+from bubblescope.analyzers.shared_cards import doubts, shared_cards
 from bubblescope.analyzers.states import timeline, totals
 from bubblescope.analyzers.stragglers import stragglers
 from bubblescope.analyzers.ttft import request_breakdowns
@@ -94,6 +95,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
             *ops.lost,
             *stages.lost,
             *layers_lost,
+            *doubts(shared_cards(trace, stages.stage_of)),
             *late_hosts(trace, stages, leaders, window),
             *_doubts(ops.frame, acts, inside, stages, spans, marks),
         ),

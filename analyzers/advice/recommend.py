@@ -17,6 +17,7 @@ from bubblescope.analyzers.advice.schedule import Schedule, schedule
 from bubblescope.analyzers.advice.simulator import Simulation, simulate
 from bubblescope.analyzers.layer_times import unlike_layers
 from bubblescope.analyzers.results import Analysis, Recommendation
+from bubblescope.analyzers.shared_cards import shared_cards
 
 #: A simulator that is further off on what was recorded predicts nothing.
 WORST_ERROR = 0.2
@@ -124,6 +125,12 @@ def _layers(analysis: Analysis) -> tuple[int, ...]:
         raise CannotTellError("the recording is no pipeline of several stages, so there is nothing to split")
     if not analysis.trace.run.clock.aligned:
         raise CannotTellError("the clocks of the stages could not be aligned: record all ranks in one run")
+    stage_of = {device: stage.stage for stage in analysis.stages for device in stage.devices}
+    devices = range(len(analysis.trace.run.devices))
+    shared = shared_cards(analysis.trace, [stage_of.get(device) for device in devices])
+    if shared:
+        listed = " and ".join(map(str, shared[0]))
+        raise CannotTellError(f"stages {listed} share one card, so what each does slows the other down")
     if analysis.trace.run.facts.get("llama_pipelining") is False:
         raise CannotTellError("pipelining is off, so the devices take turns: that has to be changed first")
     held = tuple(stage.layers for stage in analysis.stages if stage.layers is not None)
