@@ -9,7 +9,6 @@ import pytest
 
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Analysis
-from bubblescope.report.split import is_balanced
 from bubblescope.trace.read import read_trace
 
 RECORDED = Path(__file__).parents[2] / "sample_traces" / "recorded"
@@ -64,7 +63,7 @@ def test_it_waits_for_the_longer_stage_and_not_for_its_host(found: Analysis) -> 
 @pytest.fixture(scope="module")
 def hesitant() -> Analysis:
     """SGLang, whose host launches kernels no faster than they run, and hears of data before receiving it."""
-    return analyze(read_trace(RECORDED / "sglang_h200_27_9_kernels.json.gz"))
+    return analyze(read_trace(RECORDED / "sglang_h200x2_27_9_kernels.json.gz"))
 
 
 def test_what_a_stage_asked_for_is_waited_for_before_its_receive_is_launched(hesitant: Analysis) -> None:
@@ -72,26 +71,19 @@ def test_what_a_stage_asked_for_is_waited_for_before_its_receive_is_launched(hes
     window, states = hesitant.window_ns, hesitant.stages[1].states_ns
     slices = hesitant.trace.slices
     received = slices[(slices["operation"] == "recv") & (slices["span"] == "recv")]
-    assert (received["end_ns"] - received["begin_ns"]).max() < 20_000_000
-    # THEN half of the time stage 1 waits for stage 0, which its own profiler saw alike
-    assert 0.48 < states["starved"] / (window[1] - window[0]) < 0.53
+    assert (received["end_ns"] - received["begin_ns"]).max() < 1_000_000
+    # THEN two thirds of the time stage 1 waits for stage 0, which its own profiler saw alike
+    assert 0.66 < states["starved"] / (window[1] - window[0]) < 0.70
     worst = hesitant.blame.iloc[hesitant.blame["ns"].argmax()]
     assert worst[["waiting_stage", "culprit_stage", "cause"]].tolist() == [1, 0, "compute"]
+    assert hesitant.recommendation.partition == (18, 18)
 
 
 def test_gaps_between_kernels_are_the_host_s(hesitant: Analysis) -> None:
     shares = [stage.states_ns["host"] for stage in hesitant.stages]
     found = {finding.stage: finding.ns for finding in hesitant.findings if finding.id == "launch-bound"}
     assert set(found) == {0, 1}
-    assert all(0.85 * host < found[stage] < host for stage, host in enumerate(shares))
+    assert all(0.5 * host < found[stage] < host for stage, host in enumerate(shares))
     (request,) = hesitant.requests
     assert request.breakdown_ns["host"] > 0.9 * found[0]
     assert sum(request.breakdown_ns.values()) == request.ttft_ns
-
-
-def test_a_gain_that_one_prompt_leaves_in_doubt_is_no_balance(hesitant: Analysis) -> None:
-    # GIVEN one prompt, of which a split of 21,15 would save 14 %, or cost 2 %
-    advice = hesitant.recommendation
-    assert advice.partition is None
-    assert advice.reason.startswith("uncertain: 21,15 would save 14.3 % ± 16.4 %; ")
-    assert not is_balanced(hesitant)
