@@ -60,8 +60,9 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
     copies = iv.subtract(state_copies(trace.spans), iv.merge(*(act.compute for act in acts)))
     states = timeline(acts, split, opened, sends, window, copies)
     held, layers_from, layers_lost = (
-        layers(trace, stages, spans, options.partition) if is_pipeline else ({}, None, ())
+        layers(trace, stages, spans, options.partition) if is_pipeline else (_all_layers(trace), None, ())
     )
+    leading = leaders or _alone(acts, ops.frame)
     blamed = culprits(states, split.waits, stages, leaders, copies) if is_pipeline else frames.empty(CULPRITS)
     device_states = tuple(
         DeviceStates(device, named.stage_of[device], totals(states, device) if len(act.work) else {})
@@ -87,8 +88,8 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         spans=spans,
         culprits=blamed,
         layer_times=layer_times(spans, leaders, window),
-        kernel_times=kernel_times(trace, spans, stages, leaders, held, window),
-        requests=request_breakdowns(trace, spans, states, leaders or _alone(acts, ops.frame), copies, window),
+        kernel_times=kernel_times(trace, spans, stages if is_pipeline else _one(acts), leading, held, window),
+        requests=request_breakdowns(trace, spans, states, leading, copies, window),
         stragglers=stragglers(trace, stages, spans, acts, ops.frame, held, window) if is_pipeline else (),
         lost=(
             *trace.run.lost,
@@ -111,6 +112,17 @@ def _leaders(stages: Pipeline, acts: Sequence[Activity], window: tuple[int, int]
         max(stages.devices(stage), key=lambda device: (len(acts[device].work) > 0, inside[device], -device))
         for stage in stages.stages
     )
+
+
+def _one(acts: Sequence[Activity]) -> Pipeline:
+    """All devices that work as one stage."""
+    return Pipeline(tuple(0 if len(act.work) else None for act in acts))
+
+
+def _all_layers(trace: Trace) -> dict[int, int]:
+    """Of the only stage, where the recording says that there is no other."""
+    partition = trace.run.partition
+    return {0: partition[0]} if partition is not None and len(partition) == 1 else {}
 
 
 def _alone(acts: Sequence[Activity], ops: pd.DataFrame) -> tuple[int, ...]:

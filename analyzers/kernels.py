@@ -70,16 +70,16 @@ def _of_stage(
     trace: Trace, spans: pd.DataFrame, device: int, stage: int, layers: int, window: tuple[int, int]
 ) -> pd.DataFrame:
     tracks = np.flatnonzero(trace.tracks["device"].to_numpy() == device)
-    rows = trace.slices[
-        trace.slices["track"].isin(tracks)
-        & trace.slices["category"].isin(["kernel", "copy", "memset"])
-        & (trace.slices["begin_ns"] >= window[0])
-        & (trace.slices["begin_ns"] < window[1])
+    work = trace.slices[
+        trace.slices["track"].isin(tracks) & trace.slices["category"].isin(["kernel", "copy", "memset"])
     ]
+    rows = work[(work["begin_ns"] >= window[0]) & (work["begin_ns"] < window[1])]
     forward = spans[
         (spans["device"] == device) & (spans["kind"] == "forward") & (spans["phase"] == "prefill")
     ]
-    forward = forward[(forward["begin_ns"] >= window[0]) & (forward["end_ns"] <= window[1])]
+    # Whole ones only; the host may take note of its end later than the device has worked at all.
+    end = forward["end_ns"].clip(upper=work["end_ns"].max())
+    forward = forward[(forward["begin_ns"] >= window[0]) & (end <= window[1])]
     ns = rows["end_ns"] - rows["begin_ns"]
     # What goes to another stage meanwhile is no layer's.
     of_layers = _inside(rows["begin_ns"], forward) & ~rows["operation"].isin(_BETWEEN_STAGES)

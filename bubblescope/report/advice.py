@@ -39,10 +39,12 @@ def _figures(found: Recommendation) -> Iterator[Line]:
     """Before and after, as far as both are known."""
     if found.makespan_ns is None or found.predicted_makespan_ns is None:
         return
-    text = (
-        f"Prefill of a prompt on the devices: {duration(found.makespan_ns)} now, "
-        f"{duration(found.predicted_makespan_ns)} predicted"
-    )
+    now, then = duration(found.makespan_ns), duration(found.predicted_makespan_ns)
+    if found.predicted_makespan_ns < found.makespan_ns:
+        text = f"Prefill of a prompt on the devices: {now} now, {then} predicted"
+    else:
+        # More prompts follow each other closely: what is saved is saved before a prompt begins.
+        text = f"A prompt waits less before it begins, and is on the devices for {then} instead of {now}"
     if found.predicted_range_ns is not None:
         low, high = found.predicted_range_ns
         text += f" ({duration(low)} to {duration(high)})"

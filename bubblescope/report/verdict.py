@@ -23,11 +23,10 @@ class Verdict:
 
 def verdict(analysis: Analysis) -> Verdict:
     """The sentence that a person should remember if they read nothing else."""
-    unjudged = _unjudged(analysis)
+    unjudged, by_flag = _unjudged(analysis), cure_by_flag(analysis)
     if unjudged is not None:
-        return Verdict("none", unjudged)
+        return Verdict("none", unjudged) if by_flag is None else Verdict("bad", f"{by_flag} {unjudged}")
     said, odd = _said(analysis), unlike(analysis)
-    by_flag = cure_by_flag(analysis)
     if by_flag is not None:
         said = f"{by_flag} {said}".rstrip()
     if odd is not None:

@@ -115,3 +115,13 @@ def test_what_devices_did_long_before_the_first_step_is_not_looked_at() -> None:
     )  # fmt: skip
     assert analyze(trace, Options(idle_gap_ns=100)).window_ns == (8990, 9150)
     assert analyze(trace, Options(idle_gap_ns=100_000)).window_ns == (0, 20010)
+
+
+def test_what_kernels_cost_per_layer_on_one_device() -> None:
+    # GIVEN all four layers on one device, and two microbatches whose kernels take 40 and 60 ns, a copy 8
+    kernels = [Slice(0, 0, 40), Slice(0, 200, 260), Slice(0, 290, 298, "Memcpy HtoD", category="copy")]
+    run = Run(devices=(Device(rank=0, stage=0),), partition=(4,))
+    spans = pd.concat([forward(0, 0, 0, 100), forward(0, 1, 200, 300)], ignore_index=True)
+    found = analyze(replace(trace_of(kernels, run), spans=spans)).kernel_times
+    rows = found[["stage", "part", "kernels", "ns", "layer_ns"]].to_numpy().tolist()
+    assert rows == [[0, "copy", 1, 8, 1], [0, "matrix", 2, 100, 12]]

@@ -36,6 +36,17 @@ def test_says_what_to_type_and_what_it_is_worth() -> None:
     ]
 
 
+def test_a_split_that_keeps_a_prompt_on_the_devices_for_longer_is_not_said_to_shorten_that() -> None:
+    # GIVEN prompts so close together that what is saved is saved before they begin
+    waits = replace(ADVISED, makespan_ns=82 * MS, predicted_makespan_ns=87 * MS, predicted_range_ns=None)
+    section = advice(analysis(STATES, recommendation=waits))
+    assert section is not None
+    assert section.lines[1].text == (
+        "A prompt waits less before it begins, and is on the devices for 87.0 ms instead of 82.0 ms; "
+        "the simulator misses the recording by 0.9 %"
+    )
+
+
 def test_for_an_unknown_engine_the_advice_is_one_sentence_with_nothing_to_type() -> None:
     plain = replace(ADVISED, words="split the layers 18,18 over the stages")
     section = advice(analysis(STATES, recommendation=plain))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from bubblescope.analyzers.results import CULPRITS, Analysis, Recommendation
 from bubblescope.report.verdict import verdict
 from bubblescope.trace.frames import SPANS, table
 from bubblescope.trace.model import Clock, Device, Run
+from bubblescope.trace.read import read_trace
 from tests.analyzers.prompts_saved import SAVED, copied, served
 from tests.analyzers.spans import Span
 from tests.report.analyses import BEGIN_NS, MS, analysis, without_devices_work
@@ -350,6 +352,14 @@ def test_saving_kv_caches_is_named_with_its_flag_and_its_price() -> None:
     )
     # THEN these 60 of 151 ms are said to be the host's as well
     assert "could work, but 40 % of the time its own host saves or restores KV caches" in told
+
+
+def test_a_flag_that_helps_is_named_without_a_pipeline_too() -> None:
+    # GIVEN llama-server on one card, which saves KV caches for half of the time
+    sample = Path(__file__).parents[2] / "sample_traces" / "recorded" / "llama_server_h200_cache.json.gz"
+    found = verdict(analyze(read_trace(sample)))
+    assert found.tone == "bad"
+    assert ": --cache-ram 0, 54 % of a prompt's prefill to gain. No pipeline in this recording" in found.text
 
 
 def test_a_host_that_saves_for_less_than_half_of_its_time_is_called_slow() -> None:
