@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from bubblescope.collectors._bubblescope_inject import last_words, layout
-from bubblescope.record import activity, cards, linkage, llama_log, tables
+from bubblescope.record import activity, cards, disk, linkage, llama_log, tables
 from bubblescope.record.agreement import disagreements
 from bubblescope.record.detail import missing_detail
 from bubblescope.record.hooks import missing_hooks
@@ -84,6 +84,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
         requests=requests,
         counters=cards.together(told, sampled.counters),
     ).with_lost(
+        *disk.lost(facts),
         *_lost_events(processes),
         *_lost("spans", early, "they ended before the time from which everything was kept"),
         *_lost("requests", without_arrival, "their arrival is not in the recording"),

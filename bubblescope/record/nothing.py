@@ -6,6 +6,7 @@ from pathlib import Path
 
 import orjson
 
+from bubblescope.record import disk
 from bubblescope.record.spool import NothingRecordedError, read_spool
 
 _LAYERS_FACT = "llama_layer_devices"
@@ -19,6 +20,8 @@ def why_nothing(spool: Path) -> str:
     """The reason, for a spool folder in which no process wrote an event."""
     try:
         processes, _ = read_spool(str(spool))
+        if any(disk.FULL_FACT in process.facts for process in processes):
+            return disk.NOTHING
         told = [process.facts[_LAYERS_FACT][1] for process in processes if _LAYERS_FACT in process.facts]
         alone = any(set(orjson.loads(devices)) == {"CPU"} for devices in told)
     except (NothingRecordedError, ValueError, TypeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import bubblescope.collectors
 from bubblescope.collectors._bubblescope_inject import parts
-from bubblescope.collectors._bubblescope_inject.spoolfile import boot_id
+from bubblescope.collectors._bubblescope_inject.spoolfile import NoRoomError, boot_id
 from bubblescope.collectors._bubblescope_inject.writer import (
     FOLDER_VARIABLE,
     KEEP_SECONDS_VARIABLE,
@@ -21,7 +22,7 @@ from bubblescope.collectors._bubblescope_inject.writer import (
     Writer,
 )
 from bubblescope.errors import BubblescopeError, UsageError
-from bubblescope.record import llama_log, plugins
+from bubblescope.record import disk, llama_log, plugins
 from bubblescope.record.command_line import engine_of
 from bubblescope.record.destination import Destination, destination
 from bubblescope.record.ending import FAILURE_FACT, Ending
@@ -92,10 +93,14 @@ def record(
     if preloaded.why_not:
         messages.say(preloaded.why_not)
 
+    own_facts = Writer(str(spool), limits.max_bytes, None)
+    with contextlib.suppress(NoRoomError):
+        own_facts.next_file(own_facts.file)  # as long as there is room
+
     def begin() -> None:
         try:
             asked = {ASKED_FACT: injected.why_not} if kernels else {}
-            _tell(spool, limits, {**_known(command, limits, detail), **asked})
+            _tell(own_facts, {**_known(command, limits, detail), **asked})
         except Exception as error:  # the command runs on, and is recorded, without these facts
             messages.say(_reason(error))
         if driver is not None:
@@ -134,9 +139,12 @@ def record(
     facts = {**llama_log.facts_of(spool), "exit_status": status, **driven}
     if driven and status in _ENDED_BY_US:
         status = 0
+    full = disk.is_full(spool)
+    facts |= {disk.FULL_FACT: True} if full else {}
     failure = ending.failure(spool, status, in_vain=driver is not None and driver.failure is not None)
-    _tell(spool, limits, facts if failure is None else {**facts, FAILURE_FACT: failure})
-    status = _finished(spool, where, status, messages)
+    _tell(own_facts, facts if failure is None else {**facts, FAILURE_FACT: failure})
+    own_facts.start()  # lets go of its file, so that nobody waits for us
+    status = _finished(spool, where, status, full, messages)
     if failure is not None:
         messages.say(str(failure["explanation"]))
     return status or (OWN_FAILURE if driver is not None and driver.failure else 0)
@@ -213,15 +221,14 @@ def _known(command: Sequence[str], limits: Limits, detail: str) -> dict[str, obj
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _tell(spool: Path, limits: Limits, facts: dict[str, object]) -> None:
-    """Write facts into the spool, as a collector would, and let go of the file."""
-    writer = Writer(str(spool), limits.max_bytes, None)
+def _tell(writer: Writer, facts: dict[str, object]) -> None:
+    """Write facts into the spool, as a collector would."""
     for name, value in facts.items():
         writer.add_fact(name, json.dumps(value))
 
 
-def _finished(spool: Path, where: Destination, status: int, messages: Messages) -> int:
-    """Make the trace; the spool stays if that fails."""
+def _finished(spool: Path, where: Destination, status: int, full: bool, messages: Messages) -> int:
+    """Make the trace; the spool stays if that fails. full: so is the disk."""
     from bubblescope.record import hooks, merge
     from bubblescope.record.nothing import why_nothing
     from bubblescope.record.spool import NothingRecordedError
@@ -237,6 +244,7 @@ def _finished(spool: Path, where: Destination, status: int, messages: Messages) 
             trace = merge.merge([spool], where, messages.doing)
     except NothingRecordedError:
         messages.say(f"nothing was recorded: {why_nothing(spool)}")
+        status = status or (OWN_FAILURE if full else 0)
     except merge.MergeInterruptedError:
         messages.say(f"interrupted before the trace was written; {kept}")
         return status or OWN_FAILURE
@@ -246,7 +254,7 @@ def _finished(spool: Path, where: Destination, status: int, messages: Messages) 
     else:
         size = where.trace.stat().st_size
         for lost in trace.run.lost:
-            if lost.what == hooks.WHAT:
+            if lost.what in (hooks.WHAT, disk.WHAT):
                 messages.say(lost.why)
         messages.say(f"{merge.summary(trace)} in {shown(where.trace)}, {_shown_size(size)}")
     shutil.rmtree(spool, ignore_errors=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bubblescope.demo import schedule
+from bubblescope.trace.model import Lost
 from bubblescope.trace.read import read_trace
 from tests.record.commands import (
     BUBBLESCOPE,
@@ -255,10 +256,43 @@ def test_a_disk_that_fills_up_leaves_the_spool_and_one_line(disk: Path, tmp_path
     assert (lost.count, lost.why) == (40_000 - len(found), "there was no room left on the disk")
 
 
+def test_processes_that_found_the_disk_full_are_said_to_be_missing(disk: Path) -> None:
+    # GIVEN a disk with room for the recorder's own facts and for one process, of two
+    _fill(disk, but_for=54 << 10)
+    code = SHORT + "child = os.fork()\nif child:\n    os.waitpid(child, 0)\n    sys.exit()" + SHORT
+    done = bubblescope("record", "-o", "t.json.gz", "--", *python(code), cwd=disk)
+    assert done.returncode == 0
+    # THEN a line says so, and the trace, which holds the facts of the command's end
+    why = (
+        "the disk was full when the command ended: whole processes may be missing, and the last events of "
+        "others; name a file on another disk with -o"
+    )
+    assert done.stderr.splitlines()[1] == f"bubblescope: {why}"
+    trace = read_trace(disk / "t.json.gz")
+    assert microbatches(trace) == [0, 1, 2]
+    assert trace.run.facts["exit_status"] == 0
+    assert Lost("recording", why) in trace.run.lost
+
+
+def test_a_disk_without_room_for_any_process_is_no_silent_success(disk: Path) -> None:
+    # GIVEN a disk with room for the recorder's own facts alone
+    _fill(disk, but_for=36 << 10)
+    done = bubblescope("record", "-o", "t.json.gz", "--", *python(SHORT), cwd=disk)
+    assert (done.returncode, done.stdout) == (125, "done\n")
+    why = "the disk was full, so the command's processes had no room to write"
+    assert done.stderr.splitlines()[1:] == [f"bubblescope: nothing was recorded: {why}"]
+
+
+def _fill(disk: Path, but_for: int) -> None:
+    with (disk / "ballast").open("wb", buffering=0) as ballast:
+        with contextlib.suppress(OSError):
+            while True:
+                ballast.write(b"x" * 4096)
+        ballast.truncate(ballast.tell() - but_for)
+
+
 def test_a_disk_that_is_full_from_the_start_is_said_before_the_command_runs(disk: Path) -> None:
-    with (disk / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
-        while True:
-            ballast.write(b"x" * 4096)
+    _fill(disk, but_for=0)
     done = bubblescope("record", "-o", "t.json", "--", *python(SHORT), cwd=disk)
     assert (done.returncode, done.stdout) == (125, "")
     assert done.stderr == "bubblescope: cannot record into t.json.spool: No space left on device\n"
