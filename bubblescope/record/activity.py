@@ -16,7 +16,7 @@ import orjson
 import pandas as pd
 
 from bubblescope.collectors._bubblescope_inject import layout
-from bubblescope.record.kernels import ASKED_FACT
+from bubblescope.record.kernels import ASKED_FACT, NOT_LOADED
 from bubblescope.record.spool import WORKS, Process
 from bubblescope.record.tables import Devices
 from bubblescope.trace import communication, frames
@@ -337,7 +337,7 @@ def losses(processes: Sequence[Process]) -> Iterator[Lost]:
     asked = [process.facts[ASKED_FACT] for process in processes if ASKED_FACT in process.facts]
     why_not = _decoded(max(asked)[1]) if asked else ""
     if asked and not why_not and not facts:
-        why_not = "no process loaded the library that records them: none used CUDA, or another profiler did"
+        why_not = NOT_LOADED
     if why_not:
         yield Lost("kernels", str(why_not))
     reasons = [str(fact["why_not"]) for fact in facts if fact.get("why_not")]

@@ -13,6 +13,7 @@ from bubblescope.native.libraries import LIBRARIES
 INJECTION = "CUDA_INJECTION64_PATH"
 #: By this fact `record` tells that kernels were asked for: "", or why they cannot be recorded.
 ASKED_FACT = "kernels:asked"
+NOT_LOADED = "no process loaded the library that records them: none used CUDA, or another profiler did"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ def injection(before: Mapping[str, str]) -> Injection:
     """The injection for a command that would have been given the environment `before`."""
     if before.get(INJECTION):
         return Injection(
-            why_not=f"{INJECTION} is set already, so another tool records what devices do; unset it first"
+            why_not=f"{INJECTION} is set already, so another tool (Nsight Systems, say) records what devices "
+            "do, and only one can: record without that tool, or unset the variable"
         )
     try:
         library = str(build(LIBRARIES["cupti"], before))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import orjson
 
-from bubblescope.record import disk
+from bubblescope.record import activity, disk
+from bubblescope.record.kernels import NOT_LOADED
 from bubblescope.record.spool import NothingRecordedError, read_spool
 
 _LAYERS_FACT = "llama_layer_devices"
@@ -26,4 +27,7 @@ def why_nothing(spool: Path) -> str:
         alone = any(set(orjson.loads(devices)) == {"CPU"} for devices in told)
     except (NothingRecordedError, ValueError, TypeError):
         return _NO_COLLECTOR
-    return _CPU_ALONE if alone else _NO_COLLECTOR
+    if alone:
+        return _CPU_ALONE
+    unloaded = any(lost.why == NOT_LOADED for lost in activity.losses(processes))
+    return f"{_NO_COLLECTOR}; --kernels: {NOT_LOADED}" if unloaded else _NO_COLLECTOR

@@ -26,7 +26,7 @@ from bubblescope.record import disk, llama_log, plugins
 from bubblescope.record.command_line import engine_of
 from bubblescope.record.destination import Destination, destination
 from bubblescope.record.ending import FAILURE_FACT, Ending
-from bubblescope.record.kernels import ASKED_FACT, Injection, injection
+from bubblescope.record.kernels import ASKED_FACT, NOT_LOADED, Injection, injection
 from bubblescope.record.launch import OWN_FAILURE, CommandError, run_command
 from bubblescope.record.messages import Messages
 from bubblescope.record.preload import preload
@@ -256,6 +256,8 @@ def _finished(spool: Path, where: Destination, status: int, full: bool, messages
         for lost in trace.run.lost:
             if lost.what in (hooks.WHAT, disk.WHAT):
                 messages.say(lost.why)
+            elif lost.why == NOT_LOADED:
+                messages.say(f"--kernels: {lost.why}")
         messages.say(f"{merge.summary(trace)} in {shown(where.trace)}, {_shown_size(size)}")
     shutil.rmtree(spool, ignore_errors=True)
     return status

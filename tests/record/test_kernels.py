@@ -17,7 +17,10 @@ def test_libcuda_and_the_collectors_are_told_of_one_library(tmp_path: Path) -> N
 
 
 def test_another_tool_goes_first() -> None:
-    why = "CUDA_INJECTION64_PATH is set already, so another tool records what devices do; unset it first"
+    why = (
+        "CUDA_INJECTION64_PATH is set already, so another tool (Nsight Systems, say) records what devices "
+        "do, and only one can: record without that tool, or unset the variable"
+    )
     assert injection({"CUDA_INJECTION64_PATH": "/opt/nsight/inject.so"}) == Injection(why_not=why)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bubblescope.trace.model import Lost
 from bubblescope.trace.read import read_trace
 from tests.record.commands import BUBBLESCOPE, SHORT, begun, bubblescope, environment, microbatches, python
 
@@ -101,6 +102,23 @@ def test_the_exit_status_is_the_commands(status: int, code: str, tmp_path: Path)
     trace = read_trace(tmp_path / "t.json")
     assert microbatches(trace) == [0, 1, 2]
     assert trace.run.facts["exit_status"] == status
+
+
+def test_a_command_without_cuda_has_no_kernels_and_that_is_said(tmp_path: Path) -> None:
+    unloaded = "no process loaded the library that records them: none used CUDA, or another profiler did"
+    done = bubblescope("record", "--kernels", "-o", "t.json", "--", *python(SHORT), cwd=tmp_path)
+    assert said(done)[1] == f"bubblescope: --kernels: {unloaded}"
+    assert Lost("kernels", unloaded) in read_trace(tmp_path / "t.json").run.lost
+    # AND where nothing else was recorded either
+    done = bubblescope("record", "--kernels", "-o", "none.json", "--", "true", cwd=tmp_path)
+    assert said(done)[1].endswith(f"or none did any work; --kernels: {unloaded}")
+    # AND not a second time where it was said at once that there would be none
+    done = subprocess.run(
+        [*BUBBLESCOPE, "record", "--kernels", "-o", "other.json", "--", *python(SHORT)],
+        cwd=tmp_path, env={**environment(), "CUDA_INJECTION64_PATH": "/tool.so"}, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert [line for line in said(done) if "--kernels" in line] == said(done)[:1]
 
 
 def test_output_and_input_are_the_commands_byte_for_byte(tmp_path: Path) -> None:

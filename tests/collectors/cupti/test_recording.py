@@ -84,6 +84,9 @@ def test_where_another_profiler_holds_cupti_the_rest_is_recorded(cuda: Stubs, tm
 
 def test_where_another_tool_is_to_be_loaded_it_is_said_at_once(cuda: Stubs, tmp_path: Path) -> None:
     trace, said = record(tmp_path, cuda, PROGRAM, "--kernels", CUDA_INJECTION64_PATH=str(cuda.injection))
-    why = "CUDA_INJECTION64_PATH is set already, so another tool records what devices do; unset it first"
+    why = (
+        "CUDA_INJECTION64_PATH is set already, so another tool (Nsight Systems, say) records what devices "
+        "do, and only one can: record without that tool, or unset the variable"
+    )
     assert f"--kernels: {why}" in said
     assert lacks(trace) == [("kernels", why)]
