@@ -53,7 +53,9 @@ def document(analysis: Analysis) -> dict[str, Any]:
         "blame": _blame(analysis),
         "concurrency": analysis.concurrency.to_dict("records"),
         "layer_times": analysis.layer_times.to_dict("records"),
-        "kernel_times": analysis.kernel_times.to_dict("records"),
+        "kernel_times": [
+            {**row, "layer_ns": _known(row["layer_ns"])} for row in analysis.kernel_times.to_dict("records")
+        ],
         "bursts": analysis.bursts.to_dict("records"),
         "requests": [_request(each) for each in analysis.requests],
         "stragglers": [_straggler(each) for each in analysis.stragglers],
@@ -92,7 +94,7 @@ def _blame(analysis: Analysis) -> list[dict[str, Any]]:
     return [
         {
             "waiting_stage": row["waiting_stage"],
-            "culprit_stage": row["culprit_stage"] if row["culprit_stage"] >= 0 else None,
+            "culprit_stage": _known(row["culprit_stage"]),
             "cause": row["cause"],
             "ns": row["ns"],
         }
@@ -105,7 +107,7 @@ def _request(request: RequestBreakdown) -> dict[str, Any]:
         "request": request.request,
         "arrival_ns": request.arrival_ns,
         "ttft_ns": request.ttft_ns,
-        "prompt_tokens": request.prompt_tokens,
+        "prompt_tokens": _known(request.prompt_tokens),
         "breakdown_ns": dict(request.breakdown_ns),
     }
 
@@ -148,6 +150,11 @@ def _recommendation(found: Recommendation) -> dict[str, Any]:
 
 def _lost(lost: Lost) -> dict[str, Any]:
     return {"what": lost.what, "count": lost.count, "why": lost.why, "damage": lost.damage}
+
+
+def _known(number: int) -> int | None:
+    """Tables say -1 where a program is to read null."""
+    return number if number >= 0 else None
 
 
 def _unicode(value: Any) -> Any:

@@ -79,6 +79,12 @@ def test_what_is_not_known_is_null() -> None:
     assert found["devices"] == [{"rank": None, "host": None, "device": None, "stage": None, "states_ns": {}}]
 
 
+def test_a_prompt_of_unknown_length_has_null_tokens() -> None:
+    request = RequestBreakdown("r1", BEGIN_NS, None, -1, {})
+    (found,) = json.loads(to_json(replace(UNEVEN, requests=(request,))))["requests"]
+    assert found["prompt_tokens"] is None
+
+
 def test_a_ratio_that_is_no_number_is_null() -> None:
     assert json.loads(to_json(replace(UNEVEN, bubble_ratio=float("nan"))))["bubble_ratio"] is None
 

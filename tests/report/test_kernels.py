@@ -38,3 +38,10 @@ def test_scripts_get_everything() -> None:
     found = json.loads(to_json(analysis(STAGES, **timed())))["kernel_times"]
     assert found[0] == {"stage": 0, "part": "attention", "kernels": 8, "ns": 80 * MS, "layer_ns": 2 * MS}
     assert len(found) == 4
+
+
+def test_scripts_are_told_null_where_the_layers_are_not_known() -> None:
+    columns = {"stage": [0], "part": ["matrix"], "kernels": [8], "ns": [80 * MS], "layer_ns": [-1]}
+    unknown = analysis(STAGES, kernel_times=table(KERNEL_TIMES, columns))
+    (found,) = json.loads(to_json(unknown))["kernel_times"]
+    assert found == {"stage": 0, "part": "matrix", "kernels": 8, "ns": 80 * MS, "layer_ns": None}
