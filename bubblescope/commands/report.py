@@ -56,9 +56,11 @@ def report(
     if html is not None:
         refuse_to_overwrite(html, force)
     found = analyzed(path, window, partition, idle_gap)
-    if html is not None:
-        _write(found, html, force)
-    _show(found, "json" if as_json else "markdown" if as_markdown else "terminal")
+    try:
+        if html is not None:
+            _write(found, html, force)
+    finally:  # the report is no worse for a page that cannot be written
+        _show(found, "json" if as_json else "markdown" if as_markdown else "terminal")
     return status(found.analysis)
 
 

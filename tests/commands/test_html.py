@@ -44,11 +44,12 @@ def test_a_page_that_is_there_is_kept_unless_told_otherwise(tmp_path: Path) -> N
     assert page.read_text() != "precious"
 
 
-def test_a_page_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    done = run("report", TRACE, "--html", tmp_path / "no such folder" / "report.html")
+def test_a_page_that_cannot_be_written_is_one_line_beside_the_report(tmp_path: Path) -> None:
+    done = run("report", TRACE, "--json", "--html", tmp_path / "no such folder" / "report.html")
     assert done.returncode == USAGE
     assert done.stderr.count("\n") == 1
     assert "cannot write" in done.stderr
+    assert json.loads(done.stdout)["pipeline"]
 
 
 def test_what_is_no_trace_leaves_no_page(tmp_path: Path) -> None:
