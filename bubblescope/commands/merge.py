@@ -45,7 +45,7 @@ def merge(sources: tuple[Path, ...], output: str | None, force: bool) -> int:
     where = destination(output or of_spool(sources[0]), force=force)
     messages = Messages()
     try:
-        trace = merge_sources(sources, where, messages.doing)
+        trace = merge_sources(sources, where, messages.doing).trace
     except NothingRecordedError:
         # An engine that dies while it starts has done no work, and may have said why.
         for found in filter(None, map(cut_off, filter(is_spool, sources))):

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from bubblescope.record.ending import FAILURE_FACT
 from bubblescope.record.join import join
 from bubblescope.record.later_run import numbered_after
 from bubblescope.trace.frames import COUNTERS, REQUESTS, SLICES, SPANS
-from bubblescope.trace.model import Trace
+from bubblescope.trace.model import Lost, Trace
 from bubblescope.trace.read import read_trace
 from bubblescope.trace.source import shown
 from bubblescope.trace.write import write_trace
@@ -36,24 +36,30 @@ class MergeInterruptedError(Exception):
     """A signal ended the merge before the trace was written."""
 
 
-def merge(sources: Sequence[Path], destination: Destination, progress: Progress) -> Trace:
-    """Write one trace of spool folders and traces; returns it.
+@dataclass(frozen=True)
+class Merged:
+    """The trace that was written, and what the sources lack, without what they were added to."""
+
+    trace: Trace
+    lost: tuple[Lost, ...]
+
+
+def merge(sources: Sequence[Path], destination: Destination, progress: Progress) -> Merged:
+    """Write one trace of spool folders and traces.
 
     Raises NotATraceError for a source that is neither, UsageError if the trace cannot be written or two
     sources hold the same recording.
     """
-    adding = destination.append and destination.trace.exists()
-    if adding:
-        sources = [destination.trace, *sources]
+    before = [destination.trace] if destination.append and destination.trace.exists() else []
+    sources = [*before, *sources]
     traces_of_sources = [_read(source, progress) for source in sources]
     _refuse_doubles(sources, traces_of_sources)
     traces = [trace for of_source in traces_of_sources for trace in of_source]
-    if adding:
-        traces = [traces[0], *numbered_after(traces[0], traces[1:])]
-    trace = join(traces)
+    kept, new = traces[: len(before)], traces[len(before) :]
+    trace = join([*kept, *numbered_after(kept[0], new)] if kept else new)
     progress(f"writing {destination.trace.name}")
     write_trace(trace, destination.trace, force=destination.force or destination.append)
-    return trace
+    return Merged(trace, tuple(dict.fromkeys(lost for each in new for lost in each.run.lost)))
 
 
 def summary(trace: Trace) -> str:

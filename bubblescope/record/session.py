@@ -241,7 +241,7 @@ def _finished(spool: Path, where: Destination, status: int, full: bool, messages
     try:
         with merge.interruptible(lambda: messages.say("merging the recording; once more Ctrl-C stops that")):
             merge.wait_for_writers(spool)
-            trace = merge.merge([spool], where, messages.doing)
+            merged = merge.merge([spool], where, messages.doing)
     except NothingRecordedError:
         messages.say(f"nothing was recorded: {why_nothing(spool)}")
         status = status or (OWN_FAILURE if full else 0)
@@ -253,12 +253,12 @@ def _finished(spool: Path, where: Destination, status: int, full: bool, messages
         return status or OWN_FAILURE
     else:
         size = where.trace.stat().st_size
-        for lost in trace.run.lost:
+        for lost in merged.lost:
             if lost.what in (hooks.WHAT, disk.WHAT):
                 messages.say(lost.why)
             elif lost.why == NOT_LOADED:
                 messages.say(f"--kernels: {lost.why}")
-        messages.say(f"{merge.summary(trace)} in {shown(where.trace)}, {_shown_size(size)}")
+        messages.say(f"{merge.summary(merged.trace)} in {shown(where.trace)}, {_shown_size(size)}")
     shutil.rmtree(spool, ignore_errors=True)
     return status
 

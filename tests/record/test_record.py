@@ -78,6 +78,14 @@ def test_appending_adds_a_run_with_microbatches_of_its_own_to_what_is_there(tmp_
     assert trace.run.clock.aligned
 
 
+def test_what_an_earlier_run_lacks_is_not_said_of_the_one_that_is_added(tmp_path: Path) -> None:
+    for asked, lines in (("--kernels", 1), ("--append", 0)):
+        done = bubblescope("record", asked, "-o", "t.json", "--", *python(SHORT), cwd=tmp_path)
+        assert sum("--kernels" in line for line in said(done)) == lines
+    # THEN the trace of both still tells it
+    assert "kernels" in {lost.what for lost in read_trace(tmp_path / "t.json").run.lost}
+
+
 def test_appending_to_what_has_another_clock_is_refused_before_the_command_runs(tmp_path: Path) -> None:
     trace = tmp_path / "t.json"
     bubblescope("record", "-o", "t.json", "--", *python(SHORT), cwd=tmp_path)
