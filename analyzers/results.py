@@ -188,6 +188,7 @@ class Recommendation:
         what uncertain costs per layer allow for.
     error: by what share the simulator misses the recorded makespans; None where it could not try.
     words: what to give the engine. remarks: what was left out or taken for granted.
+    uncertain: another split may well be faster, and too little was recorded to tell.
     """
 
     partition: tuple[int, ...] | None
@@ -200,6 +201,7 @@ class Recommendation:
     error: float | None = None
     words: str | None = None
     remarks: tuple[str, ...] = ()
+    uncertain: bool = False
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,8 @@ def _advice(
     if saved <= doubt:
         doubtful = f"{listed} would save {_percent(saved)} ± {_percent(doubt)}"
         if saved > WORTH_RECORDING:
-            return replace(measured, reason=f"uncertain: {doubtful}; a recording of more prompts may tell")
+            reason = f"uncertain: {doubtful}; a recording of more prompts may tell"
+            return replace(measured, reason=reason, uncertain=True)
         # The best split also lets more prompts follow each other; each by itself may then take longer.
         reason = f"balanced within error: {doubtful}" if saved > 0 else _NONE_FASTER
         return replace(measured, reason=reason)

@@ -12,7 +12,7 @@ def is_balanced(analysis: Analysis) -> bool:
     """Whether the split was simulated, and no other could be better by more than the error."""
     found = analysis.recommendation
     told = found.partition is None and found.error is not None and found.error <= WORST_ERROR
-    return told and not found.reason.startswith("uncertain")
+    return told and not found.uncertain
 
 
 def cure(analysis: Analysis) -> str | None:

@@ -14,6 +14,7 @@ import pytest
 from bubblescope.analyzers.advice.recommend import Prediction, predict
 from bubblescope.analyzers.analysis import analyze
 from bubblescope.analyzers.results import Options, Recommendation
+from bubblescope.report.split import is_balanced
 from bubblescope.trace.frames import SPANS, table
 from bubblescope.trace.model import Clock, Trace
 from bubblescope.trace.read import read_trace
@@ -190,6 +191,17 @@ def test_a_split_that_takes_longer_is_not_said_to_save() -> None:
     advice = analyze(read_trace(SAMPLES / "recorded" / "llama_h200x2_17_19.json.gz")).recommendation
     assert advice.partition is None
     assert advice.reason == "balanced within error: no split is simulated to be faster"
+
+
+def test_a_large_gain_that_one_prompt_leaves_in_doubt_is_no_balance() -> None:
+    # GIVEN one prompt on two busy cores, of which 4,4 would save 23 %, or cost 13 %
+    trace = read_trace(SAMPLES / "recorded" / "vllm_cpu_6_2_layers.json.gz")
+    prompt = trace.requests.iloc[1]
+    found = analyze(trace, Options(window_ns=(int(prompt["arrival_ns"]), int(prompt["end_ns"]))))
+    advice = found.recommendation
+    assert advice.partition is None and advice.uncertain
+    assert advice.reason == "uncertain: 4,4 would save 22.8 % ± 35.8 %; a recording of more prompts may tell"
+    assert not is_balanced(found)
 
 
 def test_a_split_that_may_as_well_take_longer_is_not_advised() -> None:
