@@ -32,7 +32,7 @@ from bubblescope.analyzers.results import (
     Stage,
 )
 from bubblescope.analyzers.sampled_tokens import with_tokens
-from bubblescope.analyzers.shared_cards import doubts, shared_cards
+from bubblescope.analyzers.shared_cards import doubts
 from bubblescope.analyzers.states import timeline, totals
 from bubblescope.analyzers.stragglers import stragglers
 from bubblescope.analyzers.ttft import request_breakdowns
@@ -68,6 +68,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         DeviceStates(device, named.stage_of[device], totals(states, device) if len(act.work) else {})
         for device, act in enumerate(acts)
     )
+    built = tuple(_stage(stages, device, held, device_states, window) for device in leaders)
     inside = _clipped(opened, window)
     analysis = Analysis(
         trace=trace,
@@ -77,7 +78,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
         layers_from=layers_from,
         timeline=states,
         devices=device_states,
-        stages=tuple(_stage(stages, device, held, device_states, window) for device in leaders),
+        stages=built,
         bubble_ratio=_bubble_ratio([device_states[device] for device in leaders], window),
         ideal_bubble_ratio=ideal_bubble_ratio(len(leaders), spans, inside) if is_pipeline else None,
         bursts=inside,
@@ -96,7 +97,7 @@ def analyze(trace: Trace, options: Options | None = None) -> Analysis:
             *ops.lost,
             *stages.lost,
             *layers_lost,
-            *doubts(shared_cards(trace, stages.stage_of)),
+            *doubts(trace.run, built),
             *late_hosts(trace, stages, leaders, window),
             *_doubts(ops.frame, acts, inside, stages, spans, marks),
         ),

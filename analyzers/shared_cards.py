@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bubblescope.trace.frames import UNKNOWN
-from bubblescope.trace.model import Lost, Trace
-
-#: Facts of these names tell the UUID of the card of a stage and rank, "uuid:STAGE:RANK".
-_FACT = "uuid:{}:{}"
+from bubblescope.analyzers.results import Stage
+from bubblescope.trace.model import Lost, Run, card_uuids
 
 
-def shared_cards(trace: Trace, stage_of: Sequence[int | None]) -> tuple[tuple[int, ...], ...]:
-    """The stages of every card that has several; `stage_of`: of each device, None for none."""
+def shared_cards(run: Run, stages: Sequence[Stage]) -> tuple[tuple[int, ...], ...]:
+    """The stages of every card that has several."""
+    uuids = card_uuids(run.facts, run.devices)
     on: dict[str, set[int]] = {}
-    for device, stage in zip(trace.run.devices, stage_of, strict=True):
-        uuid = trace.run.facts.get(_FACT.format(stage, UNKNOWN if device.rank is None else device.rank))
-        if stage is not None and isinstance(uuid, str) and uuid:
-            on.setdefault(uuid, set()).add(stage)
+    for stage in stages:
+        for uuid in filter(None, (uuids.get(device) for device in stage.devices)):
+            on.setdefault(uuid, set()).add(stage.stage)
     return tuple(sorted(tuple(sorted(own)) for own in on.values() if len(own) > 1))
 
 
-def doubts(shared: tuple[tuple[int, ...], ...]) -> tuple[Lost, ...]:
+def doubts(run: Run, stages: Sequence[Stage]) -> tuple[Lost, ...]:
     """That stages of one card are in each other's way."""
     return tuple(
         Lost(
@@ -29,5 +26,5 @@ def doubts(shared: tuple[tuple[int, ...], ...]) -> tuple[Lost, ...]:
             f"stages {' and '.join(map(str, own))} run on one card: what one of them computes may "
             "keep another waiting, and counts as that one's host",
         )
-        for own in shared
+        for own in shared_cards(run, stages)
     )

@@ -125,9 +125,7 @@ def _layers(analysis: Analysis) -> tuple[int, ...]:
         raise CannotTellError("the recording is no pipeline of several stages, so there is nothing to split")
     if not analysis.trace.run.clock.aligned:
         raise CannotTellError("the clocks of the stages could not be aligned: record all ranks in one run")
-    stage_of = {device: stage.stage for stage in analysis.stages for device in stage.devices}
-    devices = range(len(analysis.trace.run.devices))
-    shared = shared_cards(analysis.trace, [stage_of.get(device) for device in devices])
+    shared = shared_cards(analysis.trace.run, analysis.stages)
     if shared:
         listed = " and ".join(map(str, shared[0]))
         raise CannotTellError(f"stages {listed} share one card, so what each does slows the other down")

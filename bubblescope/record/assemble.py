@@ -17,7 +17,7 @@ from bubblescope.record.late_events import sent_in_time
 from bubblescope.record.rpc_servers import join_servers
 from bubblescope.record.spool import NothingRecordedError, Process, Progress, read_spool
 from bubblescope.trace.frames import TIME_LIMIT
-from bubblescope.trace.model import Clock, Device, Lost, Run, Trace
+from bubblescope.trace.model import Clock, Device, Lost, Run, Trace, card_uuids
 
 #: By this fact `record` tells the merge what `--keep-seconds` was.
 KEEP_SECONDS_FACT = "keep_seconds"
@@ -72,7 +72,7 @@ def assemble(processes: Sequence[Process]) -> Trace:
     tracks, slices = tables.together(
         (work.tracks, work.slices), tables.instants(processes, devices, begin_ns)
     )
-    uuids = {**cards.uuids_told(facts, devices.devices), **where.uuids}
+    uuids = {**card_uuids(facts, devices.devices), **where.uuids}
     sampled = cards.sampled(processes, devices.devices, uuids, facts, begin_ns)
     told = tables.counters(processes, devices, begin_ns)
     running = sum(process.running for process in processes)

@@ -17,8 +17,6 @@ from bubblescope.trace import frames
 from bubblescope.trace.frames import COUNTERS, UNKNOWN
 from bubblescope.trace.model import Device, Lost
 
-#: Facts of these names tell the UUID of the device of a stage and rank, "uuid:STAGE:RANK".
-UUID_PREFIX = "uuid:"
 _WHAT = "clocks, power and temperature"
 _KB, _MW = 1000, 1000
 #: Fields of a slot as counters, with what one unit of the field is in the counter's.
@@ -86,16 +84,6 @@ def together(told: pd.DataFrame, of_cards: pd.DataFrame) -> pd.DataFrame:
         return told if len(told) else of_cards
     joined = pd.concat([each.astype({"name": object}) for each in (told, of_cards)], ignore_index=True)
     return frames.checked(COUNTERS, joined.sort_values("time_ns", kind="stable", ignore_index=True))
-
-
-def uuids_told(facts: Mapping[str, Any], devices: Sequence[Device]) -> dict[int, str]:
-    """The UUIDs that collectors told, by the device's number in the trace."""
-    found = {}
-    for number, device in enumerate(devices):
-        uuid = facts.get(f"{UUID_PREFIX}{device.stage}:{UNKNOWN if device.rank is None else device.rank}")
-        if isinstance(uuid, str):
-            found[number] = uuid
-    return found
 
 
 def _cards_of(

@@ -6,7 +6,7 @@ in every table; `rank` and `stage` are the engine's own numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,16 @@ import numpy as np
 import pandas as pd
 
 from bubblescope.trace import frames
-from bubblescope.trace.frames import COUNTERS, REQUESTS, SLICES, SPANS, TIME_LIMIT, TRACKS, SchemaError
+from bubblescope.trace.frames import (
+    COUNTERS,
+    REQUESTS,
+    SLICES,
+    SPANS,
+    TIME_LIMIT,
+    TRACKS,
+    UNKNOWN,
+    SchemaError,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,16 @@ class Device:
     host: str | None = None
     capability: str | None = None
     memory_bytes: int | None = None
+
+
+def card_uuids(facts: Mapping[str, Any], devices: Sequence[Device]) -> dict[int, str]:
+    """The UUID of each device's card, by the device's position, where the facts "uuid:STAGE:RANK" tell it."""
+    found = {}
+    for position, device in enumerate(devices):
+        uuid = facts.get(f"uuid:{device.stage}:{UNKNOWN if device.rank is None else device.rank}")
+        if isinstance(uuid, str):
+            found[position] = uuid
+    return found
 
 
 @dataclass(frozen=True)

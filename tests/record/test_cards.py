@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bubblescope.record.cards import sampled, uuids_told
+from bubblescope.record.cards import sampled
 from bubblescope.trace.model import Device
 from bubblescope.trace.read import read_trace
 from tests.record.processes import process
@@ -97,12 +97,6 @@ def test_samples_from_before_the_kept_time_are_left_out() -> None:
     given = process(cards=[sample(0, 5, sm_clock=1), sample(0, 9, sm_clock=2)])
     found = sampled([given], [device(0, TWINS[0])], {}, facts(TWINS), 9).counters
     assert found["time_ns"].tolist() == [9]
-
-
-def test_a_uuid_is_told_by_stage_and_rank() -> None:
-    devices = [Device(stage=0, rank=0), Device(stage=1)]
-    told = {"uuid:0:0": "a", "uuid:1:-1": "b", "uuid:1:1": "c"}
-    assert uuids_told(told, devices) == {0: "a", 1: "b"}
 
 
 @pytest.mark.parametrize("told", [None, 7, {}, {"cards": 5}, {"cards": [{"uuid": 3}, 4]}])

@@ -6,7 +6,7 @@ import pytest
 
 from bubblescope.trace import frames
 from bubblescope.trace.frames import COUNTERS, TRACKS, SchemaError
-from bubblescope.trace.model import Device, Lost, Run, Trace
+from bubblescope.trace.model import Device, Lost, Run, Trace, card_uuids
 
 TRACK = {"device": [0], "process": ["1"], "lane": ["7"], "kind": ["stream"]}
 
@@ -36,3 +36,9 @@ def test_times_that_could_overflow_are_refused() -> None:
         Trace(Run(window_ns=(0, 2**70)))
     with pytest.raises(SchemaError, match="73 years"):
         frames.table(COUNTERS, {"device": [0], "name": ["x"], "time_ns": [2**62], "value": [0.0]})
+
+
+def test_a_uuid_is_told_by_stage_and_rank() -> None:
+    devices = [Device(stage=0, rank=0), Device(stage=1)]
+    told = {"uuid:0:0": "a", "uuid:1:-1": "b", "uuid:1:1": "c"}
+    assert card_uuids(told, devices) == {0: "a", 1: "b"}
