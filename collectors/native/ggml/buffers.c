@@ -52,7 +52,7 @@ static void our_set(ggml_object buffer, ggml_object tensor, const void *data, si
     struct host_work work = {.began = false};
     if (told && !receives)
         work = host_work_begin(type->device, SPOOL_COPY);
-    int64_t begin_ns = spool_now();
+    int64_t begin_ns = receives ? spool_now() : 0;
     type->set(buffer, tensor, data, offset, size);
     host_work_end(&work, (int64_t)size);
     if (receives)
@@ -68,7 +68,7 @@ static void our_get(ggml_object buffer, ggml_object tensor, void *data, size_t o
     struct host_work work = {.began = false};
     if (told && !sends && !state_is_copied())
         work = host_work_begin(type->device, SPOOL_COPY);
-    int64_t begin_ns = spool_now();
+    int64_t begin_ns = sends ? spool_now() : 0;
     type->get(buffer, tensor, data, offset, size);
     if (told)
         forward_is_over(type->device);

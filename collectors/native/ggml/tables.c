@@ -55,10 +55,14 @@ static size_t bytes_of_result(ggml_object graph) {
 static int compute_on_host(struct device *device, ggml_object backend, ggml_object graph) {
     const struct ubatch *ubatch = this_ubatch();
     bool is_embed = ubatch->last == NULL;
+    int16_t layer_begin, layer_end;
+    layers_of_split(graph, &layer_begin, &layer_end);
+    int64_t bytes = is_embed ? (int64_t)bytes_of_result(graph) : SPOOL_UNKNOWN;
     struct host_work work = host_work_begin(ubatch->last, is_embed ? SPOOL_EMBED : SPOOL_SPLIT);
+    work.span.layer_begin = layer_begin;
+    work.span.layer_end = layer_end;
     int status = device->real.compute(backend, graph);
-    layers_of_split(graph, &work.span.layer_begin, &work.span.layer_end);
-    host_work_end(&work, is_embed ? (int64_t)bytes_of_result(graph) : SPOOL_UNKNOWN);
+    host_work_end(&work, bytes);
     return status;
 }
 
